@@ -92,8 +92,8 @@ def test_computed_axes_of_reductions_are_asked_one_by_one(operator: str, keepdim
 @pytest.mark.parametrize(
     ("version", "text", "targets"),
     [
-        (13, "y = Squeeze <> (x1, axes)", [11, 9, 28]),
-        (17, "y = Split <axis = 2> (x, parts)", [12, 9, 18, 28]),
+        (13, "y = Squeeze (x1, axes)", [11, 9, 28]),
+        (17, "y, z = Split <axis = 2> (x, parts)", [12, 9, 18, 28]),
         (18, "y, z = Split <axis = 1, num_outputs = 2> (x)", [17, 13, 11, 9]),
         (14, "y = Clip (x, low)", [11, 10, 7, 28]),
         (6, "y = Clip <max = 0.5> (x)", [10, 11, 13, 28]),
@@ -110,6 +110,8 @@ def test_computed_axes_of_reductions_are_asked_one_by_one(operator: str, keepdim
         (23, "y = RMSNormalization (x, row)", [22, 17, 13, 11]),
         (14, "y = HardSwish (x)", [13, 11, 28]),
         (18, "y = Mish (x)", [17, 13, 11]),
+        (18, "y = ScatterElements <axis = 1, reduction = \"max\"> (x, places, news)", [17, 15, 13]),
+        (16, "y = ScatterND <reduction = \"add\"> (x, points, numbers)", [15, 13, 28]),
         (12, "y = Dropout (x, ratio)", [11, 10, 7, 28]),
         (13, "y = Unsqueeze (x, axes)", [11, 9, 28]),
         (11, "y = DepthToSpace <blocksize = 2, mode = \"CRD\"> (image4)", [9, 13, 28]),
@@ -126,8 +128,10 @@ def test_an_operator_means_the_same_at_other_opsets(version: int, text: str, tar
     constants = (
         "float[2, 3, 1, 4] x1 = {0}, int64[1] axes = {2}, int64[2] parts = {1, 3}, float low = {-0.25}, "
         "int64[1] start = {1}, int64[1] end = {3}, int64[2] pads = {1, 2}, int64[2] pads2 = {3, 6}, "
-        "int64[1] last = {-1}, int64[1] k = {2}, float[4] row = {1, 2, 3, 4}, float ratio = {0.25}, float[2] twice = {2, 1.5}, "
-        "float[4] scales = {1, 1, 2, 3}, float[4] mixed = {1, 1, 2, 0.5}"
+        "int64[1] last = {-1}, int64[1] k = {2}, float[4] row = {1, 2, 3, 4}, float ratio = {0.25}, "
+        "float[2] twice = {2, 1.5}, int64[1, 2, 1] places = {2, 2}, float[1, 2, 1] news = {5, 0.5}, "
+        "int64[3, 3] points = {0, 1, 2, 0, 1, 2, 1, 0, -1}, "
+        "float[3] numbers = {1, 2, 3}, float[4] scales = {1, 1, 2, 3}, float[4] mixed = {1, 1, 2, 0.5}"
     )
     proto = model(version, f"g (float[2, 3, 4] x, float[1, 2, 5, 6] image, float[1, 8, 2, 2] image4, "
                            f"float[1, 8, 4] w, float[1, 8, 2] r) => (float y) <{constants}> {{ {text} }}")  # fmt: skip
@@ -199,7 +203,8 @@ def test_no_step_up_is_left_to_chance() -> None:
             lost = {name for name in before.attributes if name not in after.attributes} - {"consumed_inputs"}
             if (renamed or lost or after.deprecated) and (schema.domain, schema.name, old, new) not in adapters():
                 missing.append((schema.name, old, new))
-    assert missing == []
+    # A classifier of trees would take many nodes since ai.onnx.ml 5, and is refused.
+    assert missing == [("TreeEnsembleClassifier", 3, 5), ("TreeEnsembleRegressor", 3, 5)]
 
 
 def test_all_nodes_that_cannot_go_are_in_one_error() -> None:

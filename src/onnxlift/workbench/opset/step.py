@@ -214,7 +214,8 @@ class Step:
         return self.array(number, self.dtype(like))
 
     def cast(self, value: Value, dtype: ir.DataType) -> Value:
-        return self.Cast(value, to=int(dtype))
+        """Return the value in another element type."""
+        return value if value.dtype == dtype else self.Cast(value, to=int(dtype))
 
     def either(self, condition: Value, then: Callable[[], Value], otherwise: Callable[[], Value]) -> Value:
         """Return the result of one of two branches, of which only one is computed."""

@@ -6,6 +6,8 @@
 - Max, Min, Sum, Mean: 8 (they broadcast); Max, Min: 12 (integers)
 - Clip: 6 (defaults), 11 (limits are inputs), 12 (integers)
 - Pow: 12 (base and exponent of different types)
+- Div: 14 (short integers)
+- Erf: 13 (no integers)
 - Mod: 28 (`fmod` and the type are independent)
 - BitwiseAnd, BitwiseOr, BitwiseXor, BitwiseNot: 18
 - BitShift: 28 (signed integers)
@@ -140,6 +142,23 @@ def exponent_of_the_same_type(s: Step, X: Value, Y: Value) -> Result:
     if s.dtype(X) not in _FLOATS:
         s.refuse("integers have no power before opset 12")
     return s.again(X, Y if s.dtype(Y) == s.dtype(X) else s.cast(Y, s.dtype(X)))
+
+
+@adapter("Erf", 9, 13)
+def error_function_of_integers(s: Step, input: Value) -> Result:
+    """It is computed in floating point, and what is behind the point is cut off."""
+    if s.dtype(input) in _FLOATS:
+        return s.again()
+    return s.cast(s.Erf(s.cast(input, D.FLOAT)), s.dtype(input))
+
+
+@adapter("Div", 14, 13)
+def quotient_of_short_integers(s: Step, A: Value, B: Value) -> Result:
+    """Every integer of up to 16 bits is one of 32 bits, and so is the quotient."""
+    dtype = s.dtype(A)
+    if _BITS.get(dtype, 32) > 16:
+        return s.again()
+    return s.cast(s.Div(s.cast(A, D.INT32), s.cast(B, D.INT32)), dtype)
 
 
 @adapter("Mod", 28, 13)

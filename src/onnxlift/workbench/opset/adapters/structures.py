@@ -3,6 +3,7 @@
 | operator | opsets |
 |---|---|
 | Constant | 11 (sparse), 12 (`value_int` and its kin) |
+| ConstantOfShape | 9, 20 (bfloat16) |
 | DFT | 17 (`axis` is an attribute, 1 by default), 20 (an input, -2 by default) |
 | GRU, LSTM, RNN | 3 (`linear_before_reset` of GRU), 7 (no `output_sequence`), 14 (`layout`) |
 | Optional, OptionalGetElement, OptionalHasElement | 15, 18 (of plain values too), 28 (types) |
@@ -16,11 +17,12 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxlift.rewriting.normal_form.constant_nodes import tensor_of
 
-from ..spelling import BOOL, choose
+from ..spelling import BOOL, choose, unsqueeze
 from ..step import Result, Step, Value, adapter
 
 _RECURRENT = ["GRU", "LSTM", "RNN"]
@@ -99,6 +101,17 @@ def range_of_wide_numbers(s: Step, start: Value, *, stash_type: int) -> Result:
     return s.again(stash_type=None)
 
 
+@adapter("ConstantOfShape", 20, 9)
+def filled_with_bfloat16(s: Step, input: Value) -> Result:
+    """A type that is not known is cast to."""
+    attribute = s.node.attributes.get("value")
+    tensor = None if attribute is None else attribute.as_tensor()
+    if tensor is None or tensor.dtype != ir.DataType.BFLOAT16:
+        return s.again()
+    filled = s.ConstantOfShape(input, value=tensor.numpy().astype(np.float32).reshape(1))
+    return s.cast(filled, ir.DataType.BFLOAT16)
+
+
 @adapter("OptionalGetElement", 18, 15)
 def element_of_a_plain_value(s: Step, input: Value) -> Result:
     if isinstance(input.type, ir.OptionalType):
@@ -127,10 +140,58 @@ def scatter_elements_become_scatter(s: Step, data: Value, indices: Value, update
 
 
 @adapter(["ScatterElements", "ScatterND"], 18, 16)
-def largest_or_smallest(s: Step, *, reduction: str) -> Result:
+def largest_or_smallest(s: Step, data: Value, indices: Value, updates: Value, *, reduction: str) -> Result:
     if reduction in ("max", "min"):
-        s.refuse(f"the reduction {reduction} is not known before opset 18")
+        return _one_by_one(s, data, indices, updates, reduction)
     return s.again()
+
+
+@adapter(["ScatterElements", "ScatterND"], 16, 13)
+def sums_and_products(s: Step, data: Value, indices: Value, updates: Value, *, reduction: str) -> Result:
+    """Updates of one place follow each other, so they are written one by one, each onto what is there."""
+    if reduction in (None, "none"):
+        return s.again(reduction=None)
+    return _one_by_one(s, data, indices, updates, reduction)
+
+
+_ACROSS = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
+
+
+def _one_by_one(s: Step, data: Value, indices: Value, updates: Value, reduction: str) -> Value:
+    """Return the updated data. A Scan goes over the updates: it reads a place, combines, and writes it back.
+
+    The places are those of ScatterND; an index of ScatterElements is told by all coordinates of the update but one."""
+    if s.node.op_type == "ScatterElements":
+        indices, updates = _places_of_elements(s, data, indices, updates)
+    dtype = s.dtype(data)
+    depth = None if indices.shape is None else indices.shape[-1]
+    if s.node.op_type == "ScatterND":
+        if not isinstance(depth, int) or depth != s.rank(data):
+            s.refuse(f"the reduction {reduction} of whole slices is not known before opset {s.old}")
+        indices, updates = s.Reshape(indices, s.array([-1, depth])), s.Reshape(updates, s.array([-1]))
+    names = s.edit.names
+    state, place, update = (
+        ir.Value(name=names.fresh(name), type=ir.TensorType(kind))
+        for name, kind in (("state", dtype), ("place", ir.DataType.INT64), ("update", dtype))
+    )
+
+    def one() -> list[Value]:
+        row = unsqueeze(s, place, [0])
+        there = s.GatherND(state, row)
+        combined = s.several(1, _ACROSS[reduction], there, unsqueeze(s, update, [0]))[0]
+        return [s.ScatterND(state, row, combined)]
+
+    body = s.graph(one, [state, place, update])
+    return s.several(1, "Scan", data, indices, updates, body=body, num_scan_inputs=2)[0]
+
+
+def _places_of_elements(s: Step, data: Value, indices: Value, updates: Value) -> tuple[Value, Value]:
+    rank = s.rank(data)
+    axis = int(s.node.attributes["axis"].as_int()) % rank if "axis" in s.node.attributes else 0
+    own = s.Transpose(s.NonZero(s.ConstantOfShape(s.Shape(indices), value=np.ones(1, np.int64))), perm=[1, 0])
+    flat = s.Reshape(s.cast(indices, ir.DataType.INT64), s.array([-1, 1]))
+    columns = [flat if each == axis else s.Gather(own, s.array([each]), axis=1) for each in range(rank)]
+    return s.Concat(*columns, axis=1), s.Reshape(updates, s.array([-1]))
 
 
 @adapter("Scan", 8, 9)

@@ -15,7 +15,7 @@ further is noted with the reason, and the others go on, so that one error has al
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import onnx
@@ -98,6 +98,7 @@ class _Conversion:
         self.total = 0
         self.names = Names(model)
         self.expansion = Expansion(model, lambda node: None, _name, self.names)
+        self._unread = {value for value in _initialisers(model) if not value.uses()}
         self._done: set[ir.Node] = set()
         self._fresh: set[ir.Node] = set()
 
@@ -291,8 +292,17 @@ class _Conversion:
                     node.version = None
                 if node.domain in NEWEST and node.domain not in holder.opset_imports:
                     holder.opset_imports[node.domain] = region.opsets.get(node.domain, NEWEST[node.domain])
+        for value in list(_initialisers(self.model)):  # what has become an attribute
+            if not value.uses() and not value.is_graph_output() and value not in self._unread:
+                assert value.graph is not None and value.name is not None
+                del value.graph.initializers[value.name]
         name_apart(self.model)
         infer(self.model)
+
+
+def _initialisers(model: ir.Model) -> Iterator[ir.Value]:
+    for region in regions(model):
+        yield from region.graph.initializers.values()
 
 
 def next_revision(node: ir.Node, version: int, target: int) -> int | None:

@@ -21,6 +21,7 @@ import onnx_ir as ir
 
 from onnxlift.errors import OnnxLiftError, quote
 from onnxlift.ir.graph.walk import regions
+from onnxlift.ir.inference.infer import infer
 from onnxlift.rewriting.normal_form import inline_functions
 
 OLDEST = 3
@@ -50,6 +51,7 @@ def set_ir_version(model: ir.Model, version: int) -> int:
     inlined = 0
     if version < _FUNCTIONS_SINCE and model.functions:
         inlined = inline_functions.run(model)
+    infer(model)
     for dtype, value in _types(model):
         since = _TYPES.get(dtype, OLDEST)
         if since > version:

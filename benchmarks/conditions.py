@@ -26,7 +26,7 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass
@@ -35,15 +35,19 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "onnxlift"
 LONGEST = 120  # seconds for all tests of one condition
+OTHERS = 5  # so many times shorter a test of another file must be to come before one of the condition's own
 OBSERVER = "__decides__"
 FOR_SPEED = "# for speed"
 
 # The tests of a condition, with their times; and of a process, the conditions that have decided something in it.
 Deciding = dict[str, dict[str, float]]
 seen: set[str] = set()
+functions: dict[str, list[FunctionType]] = {}  # of each file
 
 
 @dataclass(frozen=True)
@@ -205,14 +209,25 @@ def dropped(tree: ast.Module, condition: Condition) -> ast.Module:
     return ast.fix_missing_locations(Tests(drop).visit(tree))
 
 
+def find_functions(files: list[Path]) -> None:
+    """Find the functions of all files at once, before other processes are started: it touches every object there is."""
+    for file in files:
+        module = importlib.import_module(".".join(file.relative_to(SOURCE.parent).with_suffix("").parts))
+        if module.__file__ != str(file):
+            raise ValueError(f"{module.__file__} is imported in place of {file}")
+        functions[str(file)] = []
+    for function in gc.get_objects():
+        if type(function) is FunctionType and function.__code__.co_filename in functions:
+            functions[function.__code__.co_filename].append(function)
+    gc.freeze()
+
+
 def change(file: Path, to: Callable[[ast.Module], ast.Module]) -> None:
     """Give the functions of a file other code, wherever they are known by now."""
-    importlib.import_module(".".join(file.relative_to(SOURCE.parent).with_suffix("").parts))
     code = compile(to(ast.parse(file.read_text())), str(file), "exec", dont_inherit=True)
     codes = {_place(inner): inner for inner in _codes(code)}
-    for function in gc.get_objects():
-        if type(function) is FunctionType and function.__code__.co_filename == str(file):
-            function.__code__ = codes[_place(function.__code__)]
+    for function in functions[str(file)]:
+        function.__code__ = codes[_place(function.__code__)]
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -226,14 +241,38 @@ def _place(code: CodeType) -> tuple[str, int]:
     return code.co_qualname, code.co_firstlineno
 
 
-def run_tests(arguments: list[str], plugin: object | None = None) -> int:
-    """pytest's exit code."""
-    import pytest
+class Collected:
+    """The tests, which pytest collects once. In place of running them it does `work`; processes that are started there
+    can run any of them without collecting them again."""
 
-    os.chdir(ROOT)
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        options = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-W", "ignore"]
-        return int(pytest.main([*options, *arguments], plugins=[] if plugin is None else [plugin]))
+    def __init__(self, work: Callable[[Collected], list[str]]) -> None:
+        self.work = work
+        self.is_running = False
+        self.result: list[str] | None = None
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """Is called by pytest once all tests are known."""
+        if self.is_running:
+            return None  # pytest goes on with its own loop
+        self.session = session
+        self.items = {item.nodeid: item for item in session.items}
+        self.result = self.work(self)
+        return True
+
+    def all_pass(self, names: Iterable[str], plugin: object | None = None) -> bool:
+        """Tell whether all of these tests pass. With a plugin all of them are run, else until one fails."""
+        config = self.session.config
+        if plugin is not None:
+            config.pluginmanager.register(plugin)
+        self.is_running = True
+        self.session.items = [self.items[name] for name in names]
+        config.option.maxfail = 0 if plugin is not None else 1
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (1, 2):  # what the tests print
+            os.dup2(nowhere, stream)
+        with contextlib.suppress(self.session.Failed):
+            config.hook.pytest_runtestloop(session=self.session)
+        return self.session.testsfailed == 0
 
 
 class Watch:
@@ -252,36 +291,42 @@ class Watch:
             self.deciding.setdefault(name, {})[nodeid] = time.perf_counter() - self.start
 
 
-def deciding_tests(files: list[Path], tests: list[str]) -> Deciding:
-    """The tests in which each condition decides something."""
+def deciding_tests(tests: Collected, files: list[Path]) -> Deciding:
+    """Return the tests in which each condition decides something."""
     setattr(builtins, OBSERVER, decides)
     for file in files:
         change(file, partial(observed, file=file))
     watch = Watch()
-    run_tests(tests, watch)
+    tests.all_pass(tests.items, watch)
     return watch.deciding
 
 
-def is_missed(condition: Condition, tests: dict[str, float]) -> bool:
-    """Whether a test fails without a condition."""
+def is_missed(tests: Collected, condition: Condition, deciding: dict[str, float]) -> bool:
+    """Tell whether a test fails without a condition. Short tests come first, most of all those of its own file."""
     change(condition.path, partial(dropped, condition=condition))
+    own = f"test_{condition.path.stem}.py"
+    nearest = sorted(deciding.items(), key=lambda item: item[1] * (1 if own in item[0] else OTHERS))
     total = 0.0
-    shortest = sorted(tests.items(), key=lambda item: item[1])
-    return run_tests(["-x", *(test for test, seconds in shortest if (total := total + seconds) < LONGEST)]) != 0
+    return not tests.all_pass([test for test, seconds in nearest if (total := total + seconds) < LONGEST])
 
 
-def prepare(tests: list[str]) -> None:
-    """Imports what takes long, once for all processes: PyTorch, the package and the tests."""
+def collected(tests: list[str], work: Callable[[Collected], list[str]]) -> list[str]:
+    """Import what takes long and collect the tests, once for all processes; return what the work gives."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     import torch
 
     torch.set_num_threads(1)
-    run_tests(["--collect-only", *tests])
+    os.chdir(ROOT)
+    options = ["-q", "--capture=no", "-p", "no:xdist", "-p", "no:cacheprovider", "-W", "ignore"]
+    plugin = Collected(work)
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        pytest.main([*options, *tests], plugins=[plugin])
+    return [output.getvalue()] if plugin.result is None else plugin.result
 
 
 def in_a_process(function: Callable[..., Any], *arguments: object) -> Any:
-    """What a function gives in a process that began as this one is. (Those of a pool could not start others, as some
-    tests do.)"""
+    """Return what a function gives in a process that began as this one is. (Those of a pool could not start others, as
+    some tests do.)"""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=lambda: sender.send(function(*arguments)))
@@ -290,6 +335,28 @@ def in_a_process(function: Callable[..., Any], *arguments: object) -> Any:
     result = receiver.recv()
     process.join()
     return result
+
+
+def report(tests: Collected, files: list[Path], jobs: int) -> list[str]:
+    """Return a line for each condition that no test misses, and one that says how many are missed."""
+    every = [condition for file in files for condition in conditions(file)]
+    find_functions(files)
+    with ThreadPoolExecutor(jobs) as threads:
+        passing = threads.submit(in_a_process, tests.all_pass, tests.items)
+        deciding: Deciding = threads.submit(in_a_process, deciding_tests, tests, files).result()
+        if not passing.result():
+            return ["a test fails with all conditions in place"]
+        tried = [condition for condition in every if condition.name in deciding]
+        left = [(condition, "never decides") for condition in every if condition.name not in deciding]
+        print(f"{len(every)} conditions, of which {len(tried)} decide something in a test", file=sys.stderr)
+        missed = threads.map(lambda each: in_a_process(is_missed, tests, each, deciding[each.name]), tried)
+        for condition, is_one in zip(tried, missed, strict=True):
+            if not is_one:
+                left.append((condition, "is not missed"))
+                print(f"{condition}", file=sys.stderr)
+    left.sort(key=lambda item: (item[0].path, item[0].line))
+    lines = [f"{condition}   # {why}" for condition, why in left]
+    return [*lines, f"{len(every) - len(left)} of {len(every)} conditions are missed by a test"]
 
 
 def main() -> None:
@@ -305,23 +372,7 @@ def main() -> None:
         names = ", ".join(sorted(unknown))
         parser.error(f"there is no file {names} below src/onnxlift/{options.folder}: give its --folder")
     files = [file for file in files if file.stem in options.idioms or not options.idioms]
-    every = [condition for file in files for condition in conditions(file)]
-    prepare(options.tests)
-    if in_a_process(run_tests, options.tests) != 0:
-        sys.exit("a test fails with all conditions in place")
-    deciding = in_a_process(deciding_tests, files, options.tests)
-    tried = [condition for condition in every if condition.name in deciding]
-    left = [(condition, "never decides") for condition in every if condition.name not in deciding]
-    print(f"{len(every)} conditions, of which {len(tried)} decide something in a test", file=sys.stderr)
-    with ThreadPoolExecutor(options.jobs) as threads:
-        missed = threads.map(lambda each: in_a_process(is_missed, each, deciding[each.name]), tried)
-        for condition, is_one in zip(tried, missed, strict=True):
-            if not is_one:
-                left.append((condition, "is not missed"))
-                print(f"{condition}", file=sys.stderr)
-    for condition, why in sorted(left, key=lambda item: (item[0].path, item[0].line)):
-        print(f"{condition}   # {why}")
-    print(f"{len(every) - len(left)} of {len(every)} conditions are missed by a test")
+    print(*collected(options.tests, lambda tests: report(tests, files, options.jobs)), sep="\n")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import gc
 import os
 from collections import Counter
@@ -29,14 +28,13 @@ from onnxlift.lifting.text.dump import GraphDump
 from onnxlift.lifting.text.file import Header
 from onnxlift.lifting.text.source_map import readers_of
 from onnxlift.lifting.text.weights import MAX_SHARD_SIZE
-from onnxlift.lifting.tree.paths import no_paths
+from onnxlift.lifting.tree.structure import Structure, are_names_guaranteed
 from onnxlift.rewriting import stages as rewriting
 from onnxlift.rewriting.element_type import own_type
 from onnxlift.rewriting.history import History
 from onnxlift.rewriting.stages import IDIOMS, NORMAL_FORM, RESTORING, SIMPLIFYING
-from onnxlift.stages import Record, both
+from onnxlift.stages import Record, both, check_skipped
 
-from .errors import OnnxLiftError
 from .lifted import Lifted
 from .unforeseen import answered
 
@@ -56,7 +54,7 @@ def run(
     dtype: ir.DataType | None = None,
 ) -> Lifted:
     """The model in `source`, lifted; or only transcribed node by node into one class, if it is to be `flat`."""
-    _check_names(skip_passes)
+    check_skipped(skip_passes, STAGES)
     record = Record(skip_passes)
     with _collector_paused(), answered(record), ExitStack() as stack:
         dump = GraphDump()
@@ -82,13 +80,14 @@ def run(
         precisions.append(own_type(model))
         if simplify:
             record.run(SIMPLIFYING, model)
+        first = Candidate(lift, record, dump)
         if flat:
-            lift.paths = no_paths(model.graph)
-            choice = Choice(Candidate(lift, record, dump))
-            choice.chosen.write()
+            first.transcribe()
+            choice = Choice(first)
         else:
+            transcript = None if are_names_guaranteed(model) else first.copied(Structure.TRANSCRIPT)
             record.run(IDIOMS, model, function_weights=function_weights)
-            choice = choose_structure(Candidate(lift, record, dump))
+            choice = choose_structure(first, transcript)
         lift = choice.chosen.lift
         return Lifted(
             name,
@@ -143,20 +142,6 @@ def _collector_paused() -> Iterator[None]:
             _hidden = True
         if enabled:
             gc.enable()
-
-
-def _check_names(skip_passes: Collection[str]) -> None:
-    """Refuse to skip what does not exist or always runs, and say what may have been meant."""
-    steps = [step for stage in STAGES for step in stage.steps]
-    optional = sorted({step.name for step in steps if step.optional})
-    for name in skip_passes:
-        if name in optional:
-            continue
-        if any(step.name == name for step in steps):
-            raise OnnxLiftError(f"the step {name!r} always runs. `onnxlift passes` lists those that can be skipped.")
-        similar = [other for other in optional if name in other] or difflib.get_close_matches(name, optional, 1)
-        hint = f" Did you mean {' or '.join(map(repr, similar))}?" if similar else ""
-        raise OnnxLiftError(f"there is no step {name!r} to skip.{hint} `onnxlift passes` lists them all.")
 
 
 def name_of(source: Any, model: ir.Model) -> str:

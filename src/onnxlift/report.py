@@ -24,7 +24,7 @@ class LiftReport:
     `steps` is stage -> step -> number of changes, without the steps that changed nothing. `restless` names the stages
     that still changed something in the last round that is allowed. `structures` is empty if the modules come from names
     that are the original's, or clearly pay. Otherwise it has the lines of each source that was tried, by what the
-    modules come from ("names", "repetition" or "none"), the one that was chosen first."""
+    modules come from ("names", "repetition", "none" or "transcript"), the one that was chosen first."""
 
     name: str
     nodes: int

@@ -12,6 +12,7 @@ to an observer after each change, and notes a stage that has not come to rest.
 
 from __future__ import annotations
 
+import difflib
 import heapq
 import importlib
 import inspect
@@ -23,6 +24,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import ModuleType
 from typing import Any
+
+from .errors import OnnxLiftError
 
 Observer = Callable[[str, Any], None]
 """Called with the name of a step and its subject as it is after it."""
@@ -102,6 +105,20 @@ class Stage:
         other = replace(self)
         object.__setattr__(other, "steps", tuple(in_order(self.steps, self.name, priority)))
         return other
+
+
+def check_skipped(names: Collection[str], stages: Iterable[Stage]) -> None:
+    """Refuse to skip what does not exist in these stages or always runs, and say what may have been meant."""
+    steps = [each for stage in stages for each in stage.steps]
+    optional = sorted({each.name for each in steps if each.optional})
+    for name in names:
+        if name in optional:
+            continue
+        if any(each.name == name for each in steps):
+            raise OnnxLiftError(f"the step {name!r} always runs. `onnxlift passes` lists those that can be skipped.")
+        similar = [other for other in optional if name in other] or difflib.get_close_matches(name, optional, 1)
+        hint = f" Did you mean {' or '.join(map(repr, similar))}?" if similar else ""
+        raise OnnxLiftError(f"there is no step {name!r} to skip.{hint} `onnxlift passes` lists them all.")
 
 
 def steps_in(package: ModuleType, *others: Step) -> tuple[Step, ...]:

@@ -50,6 +50,23 @@ def test_indices_stay_inside_the_table_and_masks_are_zeros_and_ones(seed: int) -
     assert made["attention_mask"].max(axis=1).all()
 
 
+@pytest.mark.parametrize(("count", "shape"), [(9, (1, 1, 9)), (3, (3,))])
+@pytest.mark.parametrize("operands", ["column, table", "table, column"])
+def test_what_is_compared_with_all_numbers_is_one_of_them(count: int, shape: tuple[int, ...], operands: str) -> None:
+    """JAX writes one-hot rows so (Magika); a mask of zeros and ones would try two of the numbers."""
+    body = f"last = Constant<value_ints = [2]>() column = Unsqueeze(x, last) y = Equal({operands})"
+    model = graph(f"(int32[n, 50] x) => (bool[n, 50, {count}] y)", body, table=np.arange(count, dtype=np.int32))
+    model.graph.initializer[0].dims[:] = shape
+    assert set(inputs(model)["x"].flat) == set(range(count))
+
+
+@pytest.mark.parametrize("table", [[0, 1], [0, 2, 4], [1, 2, 3]])
+def test_what_is_compared_with_some_numbers_is_a_mask(table: list[int]) -> None:
+    body = "last = Constant<value_ints = [2]>() column = Unsqueeze(x, last) y = Equal(column, table)"
+    model = graph(f"(int32[n, 50] x) => (bool[n, 50, {len(table)}] y)", body, table=np.array(table, np.int32))
+    assert set(inputs(model)["x"].flat) == {0, 1}
+
+
 def test_the_seed_decides() -> None:
     first, again, other = (inputs(EMBEDDING, seed=seed)["ids"] for seed in (4, 4, 5))
     np.testing.assert_array_equal(first, again)

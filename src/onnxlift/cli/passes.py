@@ -22,16 +22,19 @@ def passes(
 ) -> None:
     """List the steps that a model goes through, stage by stage, in their order.
 
-    Any of them can be left out with `convert --skip-pass NAME`, but for those with a star: they always run.
+    Any of them can be left out with `convert --skip-pass NAME`, but for those with a star: they always run. The last
+    stage, fusing, is for `simplify` alone, which goes through normal form, simplifying and fusing.
 
     Example: onnxlift passes --stage idioms
     """
     from onnxlift.errors import OnnxLiftError
     from onnxlift.pipeline import STAGES
+    from onnxlift.rewriting.stages import FUSING
 
-    chosen = [each for each in STAGES if stage in (None, each.name)]
+    every = (*STAGES, FUSING)
+    chosen = [each for each in every if stage in (None, each.name)]
     if not chosen:
-        names = ", ".join(each.name for each in STAGES)
+        names = ", ".join(each.name for each in every)
         raise OnnxLiftError(f"there is no stage {stage!r}; the stages are {names}.")
     text = "\n\n".join(map(_listing, chosen))
     Outcome(True, {"stages": [_entry(each) for each in chosen]}, text).show("passes", None, json=json)

@@ -4,31 +4,43 @@ Names that PyTorch's exporters guarantee are always kept: a key of the original'
 shorter text. Any other structure has to pay for itself. It is kept if its source is not longer than that of the same
 graph in one class, and otherwise the next is tried:
 
-    names   ->   repetition   ->   one class
+    names   ->   repetition   ->   one class   ->   transcript
 
-In a small graph, few lines can be saved, and a class that several modules share still tells more than it costs: what
-it costs is not held against the first of them.
+The last is the text of `flat=True`: one class without idioms. An idiom may take lines (a scale that is trained is a
+parameter, with a line of its own), so that the source of the best structure is still longer than that.
+
+In a small graph, few lines can be saved. A class that several modules share still tells more than it costs: what it
+costs is not held against the first of them. And so does an idiom: a small graph is never transcribed.
 
 Each structure that is tried is lifted from a copy of the graph, which costs about half a conversion. So others are
-tried only if the classes of the first do not clearly save more lines than they cost.
+tried only if the classes of the first do not clearly save more lines than they cost, and the transcript only if its
+layers alone do not take more lines than the source has.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import onnx_ir as ir
+
 from onnxlift.errors import UnsupportedError
 from onnxlift.lifting.code.statements import walk_statements
 from onnxlift.lifting.modules.classes.module_class import ModuleClass
 from onnxlift.lifting.modules.module import Module
+from onnxlift.lifting.ops.layer_nodes import kind_of, weight_places
 from onnxlift.lifting.stages import CLASSES, LOWERING, NAMING, RESTRUCTURING, STATEMENTS, TREE, WRITING, Lift
 from onnxlift.lifting.text.dump import GraphDump
-from onnxlift.lifting.tree.structure import Structure, are_names_guaranteed
+from onnxlift.lifting.tree.paths import no_paths
+from onnxlift.lifting.tree.repetition import find_repetition
+from onnxlift.lifting.tree.structure import Structure
+from onnxlift.rewriting.idioms.layers.channel_weights import mark_channel_weights
 from onnxlift.stages import Record
 
 CLASS_LINES = 9  # of a class beside its members and statements: its head, two functions, and empty lines
 INSTANCE_LINES = 2  # of an instance: where it is made, and where it is called
 SMALL = 64  # nodes; a larger graph is longer than a page, and its classes have to pay
+FILE_LINES = 40  # of a file with weights, at least, beside its classes: its head, its imports, and `load`
+CALLS_IN_A_LINE = 8  # of layers, at most: a call has at least 12 characters
 CLEARLY = 1.25  # times its cost that sharing has to save, so that nothing else is tried
 
 
@@ -43,6 +55,8 @@ class Candidate:
     @property
     def structure(self) -> Structure:
         """What its modules come from in fact."""
+        if self.lift.structure is Structure.TRANSCRIPT:
+            return Structure.TRANSCRIPT
         if len(self.lift.classes) == 1:
             return Structure.NONE
         return Structure.REPETITION if self.lift.paths.guessed else self.lift.structure
@@ -81,6 +95,14 @@ class Candidate:
         for stage in (RESTRUCTURING, CLASSES, STATEMENTS, NAMING, WRITING):
             self.record.run(stage, self.lift)
 
+    def transcribe(self) -> None:
+        """Go from the graph to the source, with all nodes in one class. What is trained is trained here as well."""
+        graph = self.lift.model.graph
+        mark_channel_weights(self.lift.model)
+        self.lift.paths = no_paths(graph)
+        find_repetition(graph, self.lift.paths, only_weights=True)
+        self.write()
+
     def copied(self, structure: Structure) -> Candidate:
         """Return the same with a copy of the model, for another structure. Nothing may be lifted yet."""
         lift = Lift(
@@ -100,12 +122,29 @@ class Choice:
     lines: dict[str, int] = field(default_factory=dict)
 
 
-def choose_structure(first: Candidate) -> Choice:
-    """Lift the model of `first` by its names, and in other ways if that does not pay; return the best."""
-    if are_names_guaranteed(first.lift.model):
+def choose_structure(first: Candidate, transcript: Candidate | None) -> Choice:
+    """Lift the model of `first` by its names, and in other ways if that does not pay; return the best. `transcript` has
+    the model without idioms; it is None if the names are guaranteed."""
+    if transcript is None:
         first.find_modules()
         first.write()
         return Choice(first)
+    choice = _best_structure(first)
+    chosen, model = choice.chosen, transcript.lift.model
+    if len(model.graph) < SMALL or chosen.lines <= _least_lines(model):
+        return choice
+    try:
+        transcript.transcribe()
+    except UnsupportedError:  # an operator that only an idiom can write
+        return choice
+    if chosen.lines <= transcript.lines:
+        return choice
+    others = choice.lines or {chosen.structure.value: chosen.lines}
+    return Choice(transcript, {Structure.TRANSCRIPT.value: transcript.lines, **others})
+
+
+def _best_structure(first: Candidate) -> Choice:
+    """Lift the model of `first` by its names, by repetition, or in one class; return the best."""
     flat = first.copied(Structure.NONE)
     first.find_modules()
     first.write()
@@ -134,6 +173,19 @@ def _saves_clearly(lift: Lift) -> bool:
     cost = sum(_class_lines(writer.cls) for writer in classes)
     saved = sum((len(writer.cls.instances) - 1) * _length(writer.module) for writer in classes)
     return bool(classes) and saved >= CLEARLY * cost
+
+
+def _least_lines(model: ir.Model) -> int:
+    """Return how many lines the transcript of a graph has at least: each layer is made in a line of its own."""
+    layers = {weights for node in model.graph if kind_of(node) is not None and (weights := _weights(node))}
+    return FILE_LINES + len(layers) + len(layers) // CALLS_IN_A_LINE if layers else 0
+
+
+def _weights(node: ir.Node) -> tuple[ir.Value, ...]:
+    """Return the constants that a node takes as weights; nothing if some weight is computed."""
+    weights = [node.inputs[place] for place in weight_places(node) if place < len(node.inputs)]
+    held = tuple(value for value in weights if value is not None and value.const_value is not None)
+    return held if len(held) == sum(1 for value in weights if value is not None) else ()
 
 
 def _shared(lift: Lift) -> list[ModuleClass]:

@@ -216,7 +216,7 @@ class _Pair:
             if self._refusal(values) is None:
                 return values
             tried.append(_shapes(values))
-        raise blame_inputs(refused, tried, list(values), bool(sizes.chosen))
+        raise blame_inputs(refused, tried, list(values), bool(sizes.chosen), "the result")
 
     def _second(self, given: Given, chosen: Mapping[str, int]) -> dict[str, Any] | None:
         """Return inputs of other sizes that the original takes; None if it takes none of those that are tried."""

@@ -45,13 +45,17 @@ def refusal(error: ChildError) -> str:
     return f"{node} fails: {reason}"
 
 
-def blame_inputs(error: ChildError, tried: Sequence[str], inputs: Sequence[str], is_made_up: bool) -> ChildError:
-    """Return the error for inputs that ONNX Runtime refuses as well: which, the sizes tried, and what to do."""
+def blame_inputs(
+    error: ChildError, tried: Sequence[str], inputs: Sequence[str], is_made_up: bool, innocent: str = "the lifted model"
+) -> ChildError:
+    """Return the error for inputs that ONNX Runtime refuses as well: which, the sizes tried, and what to do.
+
+    `innocent` is what would be blamed otherwise."""
     what = "an input that was made up" if is_made_up else "an input"
     more = f"; and {len(tried) - MOST_TOLD} more" if len(tried) > MOST_TOLD else ""
     also = f" It was tried with {'; '.join(tried[:MOST_TOLD])}{more}."
     name = inputs[0] if inputs else "x"
     return ChildError(
-        f"{what} is at fault, not the lifted model: ONNX Runtime refuses it too; {refusal(error)}.{also} Give sizes "
+        f"{what} is at fault, not {innocent}: ONNX Runtime refuses it too; {refusal(error)}.{also} Give sizes "
         f"that the model takes (--shape {name}=..., --dim NAME=...), or pass the inputs themselves (--input)."
     )

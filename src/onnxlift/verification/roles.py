@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.types import type_of
@@ -39,6 +40,7 @@ _SIZES = {
 }
 _INDEXES = {"Gather": 1, "GatherElements": 1, "GatherND": 1, "ScatterND": 1, "ScatterElements": 1}
 _MAX_NODES = 2000
+_FEWEST_COUNTED = 3  # numbers; an input that is compared with 0 and 1 may be a mask
 
 
 @dataclass
@@ -103,6 +105,8 @@ def _use(node: ir.Node, position: int, value: ir.Value) -> tuple[Kind, int | Non
     if node.op_type == "OneHot" and position == 0:
         depth = node.inputs[1].const_value if node.inputs[1] is not None else None
         return "index", None if depth is None else int(depth.numpy().reshape(-1)[0])
+    if node.op_type == "Equal" and (count := _counted(node.inputs[1 - position])) is not None:
+        return "index", count
     if node.op_type in ("LSTM", "GRU", "RNN") and position == 4:
         return "length", _size(node.inputs[0], 0)
     if node.op_type == "ReverseSequence" and position == 1:
@@ -113,6 +117,15 @@ def _use(node: ir.Node, position: int, value: ir.Value) -> tuple[Kind, int | Non
     if is_condition or node.op_type in _COMPARES or (node.op_type == "Cast" and _is_bool(node.outputs[0])):
         return "mask", None
     return "", None
+
+
+def _counted(value: ir.Value | None) -> int | None:
+    """Return the length of a constant that counts 0, 1, 2, ...; None for any other. What is compared with it becomes a
+    row of a one and zeros, as by OneHot."""
+    if value is None or value.const_value is None or value.const_value.size < _FEWEST_COUNTED:
+        return None
+    numbers = value.const_value.numpy().reshape(-1)
+    return int(numbers.size) if np.array_equal(numbers, np.arange(numbers.size)) else None
 
 
 def _index_bound(node: ir.Node, indices: ir.Value) -> int | None:

@@ -12,6 +12,7 @@ from typing import Any, Self
 import onnx
 import onnx_ir as ir
 
+from onnxlift.errors import VerifyError
 from onnxlift.ir.load import load
 from onnxlift.ir.reading.draft import Source
 from onnxlift.ir.writing.files import write_model
@@ -38,8 +39,16 @@ class Checking:
 
     def compare(self, original: Any, result: Any) -> ModelVerification | None:
         """Compare two models; None if it is not wanted."""
+        if not self.wanted:
+            return None
         options = {name: value for name, value in vars(self).items() if name != "wanted"}
-        return verify_models(original, result, **options) if self.wanted else None
+        try:
+            return verify_models(original, result, **options)
+        except VerifyError as error:
+            text = f"{error} Or leave out the comparison (--no-verify, verify=False)."
+            raise VerifyError(
+                f"the result could not be compared with the original, so it is not given: {text}"
+            ) from error
 
 
 @dataclass(frozen=True)

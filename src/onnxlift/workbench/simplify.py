@@ -19,17 +19,20 @@ import onnx_ir as ir
 
 from onnxlift.errors import OnnxLiftError, quote
 from onnxlift.ir.editing.names import name_apart
+from onnxlift.ir.graph.schema import schema_for
 from onnxlift.ir.graph.walk import all_nodes, regions
 from onnxlift.ir.inference.infer import infer
 from onnxlift.ir.origin.tensors import mark_made
 from onnxlift.rewriting.stages import FUSING, NORMAL_FORM, SIMPLIFYING
 from onnxlift.sizes import format_bytes
-from onnxlift.stages import Record
+from onnxlift.stages import Record, check_skipped
 from onnxlift.unforeseen import answered
 
 from .report import Checking, ModelReport, name_of, open_model
 from .sizes import fix_sizes
 
+STAGES = (NORMAL_FORM, SIMPLIFYING, FUSING)
+_NAMES = {stage.name for stage in STAGES}
 MOST_ROUNDS = 8
 """How often simplifying and fusing may follow each other."""
 
@@ -95,6 +98,7 @@ def simplify(
     `shapes` of inputs and sizes of named dimensions (`dims`) are fixed for good, and what follows from them is folded.
     Values in `keep` stay under their names. `skip_passes` leaves out single steps (`onnxlift passes`). Unless `verify`
     is False, the result is compared with the original at two sizes; `checking` takes the options of `verify`."""
+    check_skipped(skip_passes, STAGES)
     record = Record(skip_passes)
     with answered(record):
         model = open_model(source, record)
@@ -109,17 +113,15 @@ def simplify(
             after=_operators(model),
             bytes_before=bytes_before,
             bytes_after=_weight_bytes(model),
-            steps={stage: counts for stage, counts in record.fired().items() if stage in _TOLD},
+            steps={stage: counts for stage, counts in record.fired().items() if stage in _NAMES},
         )
     return report.verified(source, Checking(verify, shapes=shapes or {}, dims=dims or {}, **checking))
 
 
-_TOLD = (NORMAL_FORM.name, SIMPLIFYING.name, FUSING.name)
-
-
 def simplify_graph(model: ir.Model, record: Record) -> None:
     """Simplify a model that was opened for writing, in place."""
-    record.run(NORMAL_FORM, model, for_runtime=True)
+    others = {key[:2] for key, function in model.functions.items() if _means_other(function, model)}
+    record.run(NORMAL_FORM, model, for_runtime=True, keep=lambda domain, name: (domain, name) in others)
     for region in regions(model):
         for value in region.graph.initializers.values():
             mark_made(value, "nobody trains an ONNX file")
@@ -132,6 +134,26 @@ def simplify_graph(model: ir.Model, record: Record) -> None:
         if _changes(record) == done:
             break
     name_apart(model)
+    _drop_imports(model)
+
+
+def _means_other(function: ir.Function, model: ir.Model) -> bool:
+    """Tell whether an operator of a function means something else in the opsets that the model imports.
+
+    Then its nodes cannot stand in the main graph."""
+    for node in all_nodes(function.graph):
+        here = schema_for(node.domain, node.op_type, model.opset_imports.get(node.domain, 1))
+        there = schema_for(node.domain, node.op_type, function.opset_imports.get(node.domain, 1))
+        if (here and here.since_version) != (there and there.since_version):
+            return True
+    return False
+
+
+def _drop_imports(model: ir.Model) -> None:
+    """Drop the imports of domains that no node is of any more, except that of the default domain."""
+    used = {node.domain for region in regions(model) for node in region.graph}
+    for domain in [domain for domain in model.opset_imports if domain and domain not in used]:
+        del model.opset_imports[domain]
 
 
 def _changes(record: Record) -> int:

@@ -31,6 +31,8 @@ def fix_sizes(model: ir.Model, shapes: Mapping[str, Sequence[int]], dims: Mappin
     if unknown:
         told = f"they are {', '.join(sorted(declared))}" if declared else "they have none: give shapes (--shape)"
         raise OnnxLiftError(f"no input has a dimension named {', '.join(unknown)}; {told}.")
+    if not fixed and not shapes:
+        return 0
     changes = 0
     for name, value in by_name.items():
         sizes = shape_of(value) if name not in shapes else tuple(shapes[name])
@@ -65,18 +67,21 @@ def _learn(name: str, value: ir.Value, shape: tuple[int, ...], fixed: dict[str, 
 def _declare(model: ir.Model, fixed: Mapping[str, int]) -> None:
     """Let the interface that is written say the new sizes."""
     interface = interface_of(model)
-    inputs = {value.name or "": value for value in model.graph.inputs}
-    types: dict[str, onnx.TypeProto] = {}
-    for name, declared in interface.types.items():
-        copy = onnx.TypeProto()
-        copy.CopyFrom(declared)
-        types[name] = copy
-        sizes = copy.tensor_type.shape.dim if copy.HasField("tensor_type") else ()
-        for size in sizes:
-            if size.dim_param in fixed:
-                size.dim_value = fixed[size.dim_param]
-        shape = inputs[name].shape if name in inputs else None
-        if copy.HasField("tensor_type") and shape is not None:
-            copy.tensor_type.ClearField("shape")
-            ir.serde.serialize_shape_into(copy, shape)
-    model.meta[INTERFACE] = replace(interface, types=types)
+    shapes = {value.name: value.shape for value in model.graph.inputs}
+    types = {name: _with_sizes(declared, fixed) for name, declared in interface.types.items()}
+    for name, declared in types.items():
+        shape = shapes.get(name)
+        if declared.HasField("tensor_type") and shape is not None:
+            declared.tensor_type.ClearField("shape")
+            ir.serde.serialize_shape_into(declared, shape)
+    told = {name: _with_sizes(declared, fixed) for name, declared in interface.told.items()}
+    model.meta[INTERFACE] = replace(interface, types=types, told=told)
+
+
+def _with_sizes(declared: onnx.TypeProto, fixed: Mapping[str, int]) -> onnx.TypeProto:
+    copy = onnx.TypeProto()
+    copy.CopyFrom(declared)
+    for size in copy.tensor_type.shape.dim if copy.HasField("tensor_type") else ():
+        if size.dim_param in fixed:
+            size.dim_value = fixed[size.dim_param]
+    return copy

@@ -84,3 +84,21 @@ def test_scattered_elements() -> None:
 )
 def test_scattered_elements_that_are_left_to_the_run(indices: list[list[int]], reduction: str) -> None:
     assert value_of("ScatterND", NUMBERS, np.array(indices), np.array([7, 8], np.int32), reduction=reduction) is None
+
+
+def test_clip_takes_limits_as_inputs_or_attributes() -> None:
+    x = np.array([-3, 0.5, 7, np.nan], np.float32)
+    low, high = np.array(0, np.float32), np.array(2, np.float32)
+    expected = np.array([0, 0.5, 2, np.nan], np.float32)
+    np.testing.assert_array_equal(value_of("Clip", x, low, high), expected)
+    np.testing.assert_array_equal(value_of("Clip", x, None, high), np.minimum(x, 2))
+    np.testing.assert_array_equal(value_of("Clip", x, opset=6, min=0.0, max=2.0), expected)
+    np.testing.assert_array_equal(value_of("Clip", x, high, low), np.array([0, 0, 0, np.nan], np.float32))
+
+
+def test_elements_are_scattered_along_an_axis() -> None:
+    data, indices = np.zeros((3, 4), np.float32), np.array([[0, -1], [2, 1]])
+    updates = np.array([[1, 2], [3, 4]], np.float32)
+    result = value_of("ScatterElements", data, indices, updates, axis=1)
+    np.testing.assert_array_equal(result, [[1, 0, 0, 2], [0, 4, 3, 0], [0, 0, 0, 0]])
+    assert not data.any()

@@ -68,7 +68,11 @@ def test_names_that_say_something(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["const", "constant", "w1", "W_1", "t", "view", "tensor", "node_type", "reconstruct.weight", "a.const"]
+    "name",
+    [
+        *("const", "constant", "w1", "W_1", "t", "view", "tensor", "node_type", "reconstruct.weight", "a.const"),
+        *("00.weight", "enc.a/b.weight", "enc.a:0.bias", "block1-0.f"),
+    ],
 )
 def test_names_that_the_older_exporter_takes_from_the_state_dict(name: str) -> None:
     assert may_be_key(name)
@@ -79,6 +83,7 @@ def test_names_that_the_older_exporter_takes_from_the_state_dict(name: str) -> N
     [
         *("val_3", "17", "onnx::MatMul_12", "/a/Constant_output_0", "Constant_12_output_0", "const_fold_opt__1"),
         *("Conv_4", "_v_12", "const_12", "ortshared_1_0_1_0_token_9", "initializer_3", "a..weight", "t" * 2000),
+        *("model/dense/kernel:0", "/enc/a.b/weight", "/enc.a/weight_scale", "onnx::enc.weight", "enc.a/b", "a/b.c:0"),
     ],
 )
 def test_names_that_are_no_keys(name: str) -> None:

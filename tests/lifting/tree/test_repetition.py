@@ -177,6 +177,11 @@ class Nameless(Graph):
         weight, pad = self.new(out, channels, size, size), size // 2
         return self.node("Conv", x, weight, pads=[pad] * 4)
 
+    def squeeze_excite(self, x: str) -> str:
+        squeezed = self.node("Relu", self.conv(self.node("GlobalAveragePool", x), 4, 2, 1))
+        excited = self.node("Mul", x, self.node("HardSigmoid", self.conv(squeezed, 2, 4, 1)))
+        return self.node("Add", x, excited)
+
 
 def test_blocks_in_a_row_are_a_loop() -> None:
     g = Nameless()
@@ -279,6 +284,19 @@ def test_sizes_are_not_read_inside_a_block_for_use_outside() -> None:
         x = g.node("Add", x, g.node("Mul", g.dense(g.node("Tanh", y), 6, 4), shared))
     lifted = g.lift(x)
     assert "for layer in self.layers:" in forward(lifted)
+
+
+def test_blocks_inside_a_part_that_is_unique_are_the_same_blocks() -> None:
+    """As in PP-OCR's detector, which resizes and adds what it has squeezed and excited."""
+    g = Nameless()
+    x = g.input("n", "n", 4, 6, 6)
+    for _ in range(2):
+        x = g.squeeze_excite(g.conv(x, 4, 4))
+    for operator in ("Neg", "Abs"):
+        inner = g.node(operator, g.squeeze_excite(g.conv(x, 4, 4)))
+        x = g.node("Sub", x, inner)
+    lifted = g.lift(x)
+    assert lifted.source.count("mean((2, 3), keepdim=True)") == 1, code(lifted)
 
 
 def test_constants_are_weights_by_their_use() -> None:

@@ -56,7 +56,8 @@ def run(draft: Draft) -> int:
     preparer = _Preparer(model, draft.store, keep_notes=draft.faithful)
     if draft.faithful:
         declared = {value.name: _copy_type(value.type) for value in (*model.graph.input, *model.graph.output)}
-        draft.interface = Interface(declared, described=frozenset(_described(model)))
+        told = {info.name: _copy_type(info.type) for info in _described(model)}
+        draft.interface = Interface(declared, described=frozenset(told), told=told)
     if not draft.faithful or model.ir_version < DEFAULTS_SINCE:
         _inputs_are_not_initializers(model.graph)
     preparer.graph(model.graph)
@@ -70,13 +71,13 @@ def run(draft: Draft) -> int:
     return 0
 
 
-def _described(model: onnx.ModelProto) -> Iterator[str]:
-    """Yield the names of all values inside the model whose types the file tells."""
+def _described(model: onnx.ModelProto) -> Iterator[onnx.ValueInfoProto]:
+    """Yield what the file tells of the types of values inside the model."""
     for body in (model.graph, *model.functions):
-        yield from (info.name for info in body.value_info if info.HasField("type"))
+        yield from (info for info in body.value_info if info.HasField("type"))
         for node in all_nodes(body.node):
             for graph in subgraphs(node):
-                yield from (info.name for info in graph.value_info if info.HasField("type"))
+                yield from (info for info in graph.value_info if info.HasField("type"))
 
 
 def _plain_domains(model: onnx.ModelProto) -> None:

@@ -249,9 +249,16 @@ _SAME = (
     "Inverse Trilu MoE QMoE SampleOp BiasSoftmax BiasDropout PackedMultiHeadAttention"
 ).split()
 
+
+def _tokenizer(n: NodeView) -> list[Output]:
+    """Each text becomes a row of tokens."""
+    return [(DataType.STRING, (*n.shape(), n.fresh()))]
+
+
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_SAME, _same),
     "BiasGelu": _broadcast(0, 1),
+    "Tokenizer": _tokenizer,
     "BiasSplitGelu": _half_last,
     "SkipLayerNormalization": _skip_norm,
     "SkipSimplifiedLayerNormalization": _skip_norm,

@@ -106,6 +106,30 @@ def _power(a: Array, b: Array) -> Any:
     return np.power(a, b).astype(a.dtype)
 
 
+def _clip(attributes: Attributes, x: Array | None, low: Array | None = None, high: Array | None = None) -> Any:
+    """Before opset 11 the limits are attributes."""
+    result = _given(x)
+    for limit, name, function in ((low, "min", np.maximum), (high, "max", np.minimum)):
+        bound = limit if limit is not None else attributes.get(name)
+        result = result if bound is None else function(result, np.asarray(bound, result.dtype))
+    return result
+
+
+def _scatter_elements(attributes: Attributes, data: Array | None, indices: Array | None, updates: Array | None) -> Any:
+    """Where two updates meet, their order is not defined. Reductions are left to the runtime."""
+    data, indices, updates = _given(data).copy(), _given(indices), _given(updates)
+    if attributes.get("reduction", "none") != "none":
+        raise NotEvaluated
+    axis = attributes["axis"] % data.ndim
+    places = [*np.indices(indices.shape)]
+    places[axis] = np.where(indices < 0, indices + data.shape[axis], indices)
+    flat = np.ravel_multi_index(places, data.shape)  # an index out of range is a ValueError
+    if np.unique(flat).size < flat.size:
+        raise NotEvaluated
+    data[tuple(places)] = updates
+    return data
+
+
 _CASTABLE = frozenset(
     np.dtype(name)
     for name in (bool, "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", ml_dtypes.bfloat16)
@@ -294,6 +318,8 @@ _TABLE: dict[str, Callable[..., Any]] = {
     "Reciprocal": _plain(lambda x: np.divide(x.dtype.type(1), x)),
     "Exp": _floats(np.exp),
     "Log": _floats(np.log),
+    "Clip": _clip,
+    "ScatterElements": _scatter_elements,
     "Sin": _floats(np.sin),
     "Cos": _floats(np.cos),
     "Tanh": _floats(np.tanh),

@@ -38,6 +38,7 @@ _SAYING_NOTHING = re.compile(
 )
 
 _KEY = re.compile(r"[A-Za-z_]\w*(\.\w+)*", re.ASCII)
+_ODD_KEY = re.compile(r"([^.]+\.)+[A-Za-z_]\w*", re.ASCII)  # PyTorch only forbids a dot in the name of a module
 # Counted names that other programs write when they change a file, but leave the exporter's name in it.
 _COUNTER_SINCE = re.compile(
     r"""_* (?: (?:val|v|tmp|tensor|node|initializer|const|constant)_?\d+ | const\w*_\d+ | [A-Z][a-z]\w*_\d+ | \d+
@@ -91,7 +92,9 @@ def may_be_key(name: str) -> bool:
 
     Every name that has the form of a key is one, except counted names (`tensor_12`) that another program may have
     written later: it may leave the exporter's name in the file."""
-    return len(name) <= LONGEST_NAME and bool(_KEY.fullmatch(name)) and not _COUNTER_SINCE.fullmatch(name)
+    if len(name) > LONGEST_NAME or _COUNTER_SINCE.fullmatch(name):
+        return False
+    return bool(_KEY.fullmatch(name)) or (bool(_ODD_KEY.fullmatch(name)) and not is_made_up(name))
 
 
 def is_counted_operation(name: str) -> bool:

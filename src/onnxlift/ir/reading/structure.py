@@ -1,7 +1,8 @@
 """Write an onnx_ir.Model as a proto whose tensors stay where they are, and that says again what the file said.
 
-1. Inputs and outputs have the types that the file declares, and the names of sizes there. Inputs that had default
-   values have them again.
+1. Inputs and outputs have the types that the file declares, and the names of sizes there; an output that is declared
+   wrongly has the type that inference finds, and one without a shape its rank. Inputs that had default values have
+   them again.
 2. Of the values inside, those have types that had them in the file; a size that inference invented a name for has none.
 3. Before IR version 4 every initialiser is also listed as an input, as that version demands.
 
@@ -10,7 +11,7 @@ A model that was not read from a file (that the user has built with onnx-ir) is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ import onnx_ir as ir
 from onnx import helper
 
 from onnxlift.errors import LoadError
-from onnxlift.ir.graph.interface import INTERFACE, Interface, interface_of
+from onnxlift.ir.graph.interface import INTERFACE, Interface, contradict, interface_of
 from onnxlift.ir.inference.infer import is_invented_size
 
 from .external import DataFolder
@@ -63,14 +64,19 @@ def structure_of(model: ir.Model, store: TensorStore) -> tuple[onnx.ModelProto, 
 def _declare(proto: onnx.ModelProto, interface: Interface, store: TensorStore) -> None:
     """Let the proto say of its interface what the file said."""
     for body in _bodies(proto):
-        _keep_types(body.value_info, interface.described)
+        _keep_types(body, interface)
     for graph in _graphs(proto):
         for value in (*graph.input, *graph.output):
             _forget_invented_sizes(value.type)
     graph = proto.graph
     for value in (*graph.input, *graph.output):
-        if value.name in interface.types:
-            value.type.CopyFrom(interface.types[value.name])
+        declared = interface.types.get(value.name)
+        if declared is None or contradict(value.type, declared):
+            continue
+        axes = len(value.type.tensor_type.shape.dim) if _lacks_shape(declared, value.type) else 0
+        value.type.CopyFrom(declared)
+        if axes:
+            value.type.tensor_type.shape.dim.extend(onnx.TensorShapeProto.Dimension() for _ in range(axes))
     inputs = {value.name for value in graph.input}
     for name, tensor in interface.defaults.items():
         if name in inputs:
@@ -79,6 +85,12 @@ def _declare(proto: onnx.ModelProto, interface: Interface, store: TensorStore) -
     if proto.ir_version < DEFAULTS_SINCE:
         missing = [tensor for tensor in graph.initializer if tensor.name not in inputs]
         graph.input.extend(helper.make_tensor_value_info(t.name, t.data_type, list(t.dims)) for t in missing)
+
+
+def _lacks_shape(declared: onnx.TypeProto, inferred: onnx.TypeProto) -> bool:
+    """Tell whether a declared tensor has no shape, which ONNX's checker demands, and inference has found one."""
+    is_tensor = declared.HasField("tensor_type") and inferred.HasField("tensor_type")
+    return is_tensor and inferred.tensor_type.HasField("shape") and not declared.tensor_type.HasField("shape")
 
 
 def _graphs(proto: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
@@ -94,19 +106,26 @@ def _bodies(proto: onnx.ModelProto) -> Iterator[onnx.GraphProto | onnx.FunctionP
     yield from proto.functions
 
 
-def _keep_types(infos: list[onnx.ValueInfoProto], described: Iterable[str]) -> None:
-    """Keep the types of the values that the file described, and the notes on any."""
+def _keep_types(body: onnx.GraphProto | onnx.FunctionProto, interface: Interface) -> None:
+    """Keep the types of the values that the file described, in its words, and all notes. Drop types that are wrong."""
     kept: list[onnx.ValueInfoProto] = []
-    for info in infos:
-        if info.name in described:
+    for info in body.value_info:
+        if info.name in interface.described:
             _forget_invented_sizes(info.type)
+            told = interface.told.get(info.name)
+            if told is not None and contradict(info.type, told):
+                info.ClearField("type")
+            elif told is not None:
+                info.type.CopyFrom(told)
         else:
             info.ClearField("type")
         if info.HasField("type") or info.metadata_props or info.doc_string:
             kept.append(info)
-    if len(kept) < len(infos):
-        del infos[:]
-        infos.extend(kept)
+    known = {info.name for info in body.value_info}
+    defined = (name for node in body.node for name in node.output if name in interface.told and name not in known)
+    kept += [onnx.ValueInfoProto(name=name, type=interface.told[name]) for name in defined]
+    del body.value_info[:]
+    body.value_info.extend(kept)
 
 
 def _forget_invented_sizes(type_: onnx.TypeProto) -> None:

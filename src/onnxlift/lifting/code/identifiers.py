@@ -64,8 +64,8 @@ def file_stem(text: str) -> str:
 
 def attribute(text: str, default: str = "layer") -> str:
     """Return `text` as the name of a module's attribute. Digits alone stay as they are: they index a container."""
-    if text.isascii() and text.isdigit() and len(text) < 9:
-        return str(int(text))
+    if text.isascii() and text.isdigit() and len(text) < 9 and (text == "0" or text[0] != "0"):
+        return text
     word = _word(text, default)
     return f"{word}_" if keyword.iskeyword(word) or word in MODULE_ATTRIBUTES else word
 

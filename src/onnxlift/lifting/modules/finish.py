@@ -20,6 +20,7 @@ from onnxlift.lifting.code.expr import Ref
 from onnxlift.lifting.code.reads import values_read
 from onnxlift.lifting.modules.members.computed_constants import write_computation
 from onnxlift.lifting.modules.members.member_order import order_by_use
+from onnxlift.lifting.modules.members.parameter_lists import list_parameters
 from onnxlift.lifting.modules.signatures.prune import drop_unused_inputs
 from onnxlift.lifting.modules.statements.branches import merge_branches
 from onnxlift.lifting.modules.statements.dead_code import remove_dead_code
@@ -103,10 +104,16 @@ def order_of_use(lowered: LoweredModule) -> int:
     return before != list(lowered.module.members)
 
 
+@step("parameter-lists", after={"order-of-use": "it moves members, and keeps their order"})
+def parameter_lists(lowered: LoweredModule) -> int:
+    """Parameters without names that are alike become an `nn.ParameterList`."""
+    return list_parameters(lowered.module)
+
+
 FINISHING = Stage(
     "finishing",
     "each lowered module loses what nobody reads, and its constants get a place",
-    (sizes_of_parameters, unread_code, equal_branches, unread_inputs, placed_constants, order_of_use),
+    (sizes_of_parameters, unread_code, equal_branches, unread_inputs, placed_constants, order_of_use, parameter_lists),
 )
 
 _SMALL = 1024  # elements of a constant that several modules may each have for themselves
@@ -144,7 +151,7 @@ def _is_owned_above(value: ir.Value, module: Module, model: ir.Model) -> bool:
     if not origin.is_in_state_dict or origin.is_nameless or not exporter_of(model).is_pytorch:
         return False
     at_root = "." not in (value.name or "") and not origin.is_made
-    owner = () if at_root else owner_of(value.name)
+    owner = () if at_root else owner_of(value)
     return owner is not None and len(owner) < len(module.path) and module.path[: len(owner)] == owner
 
 

@@ -178,7 +178,7 @@ def _told_by_idiom(new: NewConstant) -> Iterator[Candidate]:
 def _state_key(new: NewConstant) -> Iterator[Candidate]:
     """Call a constant by its key in the state dict. Take the whole key below the module, if its container would hold
     nothing else; otherwise take the last part."""
-    owner = owner_of(new.name)
+    owner = owner_of(new.value)
     if owner is None:
         return
     relative, above = (*owner, new.name.rpartition(".")[2]), new.module.path

@@ -15,17 +15,14 @@ from typing import NamedTuple
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.types import FLOATS
 from onnxlift.lifting.code.expr import (
     Attribute,
     Binary,
     Call,
-    Comprehension,
     Display,
     Expr,
     Local,
     Member,
-    Name,
     Ref,
     bare,
     variable,
@@ -33,19 +30,28 @@ from onnxlift.lifting.code.expr import (
 )
 from onnxlift.lifting.code.identifiers import identifier
 from onnxlift.lifting.code.naming import Candidate
-from onnxlift.lifting.code.statements import Assign, ForLoop, Statement, blocks, walk_statements
+from onnxlift.lifting.code.statements import Assign, blocks, walk_statements
 from onnxlift.lifting.modules.classes.variants import asked_member
 from onnxlift.lifting.modules.meaning import LONGEST_NAME
 from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.modules.signatures.prune import called_module
 from onnxlift.lifting.modules.statements.inline import Inlined, main_line
-from onnxlift.lifting.ops.layers import Layer
 
 from .attention_roles import KEY, OPERANDS, QUERY, VALUE, AttentionRoles
+from .role_signs import (
+    added_to_scores,
+    are_alike,
+    is_layers_function,
+    is_plain,
+    is_rotary,
+    kept_by_mask,
+    looks_up,
+    whole,
+    written_by,
+)
 from .words import MASK, POSITIONS, WORDS, is_called_again, spoken
 
 ATTENTION = "scaled_dot_product_attention"
-SOFTMAX = "softmax"
 # Names of a parameter that a forward adds to its result, or to the scores of an attention. They are good only in that
 # forward: elsewhere the value is something else.
 RESIDUAL, BIAS = "residual", "bias"
@@ -103,7 +109,7 @@ class Roles:
         self._all: dict[object, Role] = {}
         self._lost: dict[object, list[Role]] = {}
         self.factors = set(self._factors())
-        self.indices = {variable(call._args[0]) for call in self._calls if _looks_up(call)}
+        self.indices = {variable(call._args[0]) for call in self._calls if looks_up(call)}
         for rule in self._RULES:
             for role in rule(self):
                 self._note(role)
@@ -153,19 +159,19 @@ class Roles:
 
     def _weights(self, call: Call) -> Iterator[Role]:
         """Call the other arguments of a layer's function weight and bias: `F.linear(x, weight, bias)`."""
-        if _is_layers_function(call):
+        if is_layers_function(call):
             for argument, word in zip(call._args[1:], (WEIGHT, BIAS), strict=False):
                 yield Role(variable(argument), word, "a layer would have it as its {}", (word,))
 
     def _angles(self, call: Call) -> Iterator[Role]:
         """Call the angles of a rotary embedding cos and sin: `apply_rotary(x, cos, sin)`."""
-        if _is_rotary(call):
+        if is_rotary(call):
             for argument, word in zip(call._args[1:], (WORDS["cos"], WORDS["sin"]), strict=False):
                 yield Role(variable(argument), word, "something is turned by it")
 
     def _looked_up(self, call: Call) -> Iterator[Role]:
         """Call the argument of an embedding by that embedding's name: `self.position_embeddings(x)` -> x: positions."""
-        if _looks_up(call):
+        if looks_up(call):
             assert isinstance(call._function, Member)
             name = self.module.name_of(call._function._target)[-1]
             for word in [word for pattern, word in _LOOKED_UP if pattern.search(name)][-1:]:
@@ -180,7 +186,7 @@ class Roles:
 
     def _biases(self) -> Iterator[Role]:
         """Call a parameter that is added to scores a bias, if the callers have no name for it."""
-        biases = set(self._added_to_scores())
+        biases = set(added_to_scores(self._statements, self._calls, self.inlined))
         for position, value in enumerate(self.module.inputs):
             if value in biases:
                 yield from self._as_called(position, value)
@@ -238,20 +244,20 @@ class Roles:
 
     def _whole_of_parts(self, statement: Assign) -> Iterator[Role]:
         """Name a value by the two parts into which it is split: `q_rot, q_pass = x.split(...)` -> x: q."""
-        whole = _whole([self._word(variable(target)) or "" for target in statement.targets])
-        if whole is not None:
+        joint = whole([self._word(variable(target)) or "" for target in statement.targets])
+        if joint is not None:
             for source in main_line(statement.expr, self.inlined):
                 if source not in self.module.inputs:
-                    yield Role(source, whole, "it becomes the two parts of `{}`", (whole,), overrules=True)
+                    yield Role(source, joint, "it becomes the two parts of `{}`", (joint,), overrules=True)
 
     def _rotated_parts(self, statement: Assign) -> Iterator[Role]:
         """Name the parts by the whole, if one of them is rotated: `q = torch.cat((apply_rotary(x, cos, sin), y), -1)`
         -> x: q_rot, y: q_pass."""
-        word = self._word(variable(statement.targets[0])) if _is_plain(statement) else None
+        word = self._word(variable(statement.targets[0])) if is_plain(statement) else None
         match bare(statement.expr):
             case Call(_function=Attribute(_name="cat"), _args=[Display(_items=[first, second]), *_]) if word:
                 match bare(self.inlined.get(variable(first), first)):
-                    case Call(_args=[turned, *_]) as call if _is_rotary(call):
+                    case Call(_args=[turned, *_]) as call if is_rotary(call):
                         for part, suffix in ((turned, "rot"), (second, "pass")):
                             reason = "the part of `{}` that is turned, or passed"
                             yield Role(variable(part), f"{word}_{suffix}", reason, (word,), overrules=True)
@@ -259,18 +265,18 @@ class Roles:
     def _masked(self, statement: Assign) -> Iterator[Role]:
         """Call a value that a mask chooses a bias: `mask = torch.where(mask, bias, low)`. It is added to the scores
         where the mask lets it."""
-        if _is_plain(statement) and self._word(variable(statement.targets[0])) == MASK:
-            yield Role(_kept_by_mask(statement.expr), BIAS, "it is added to the scores where a mask lets it")
+        if is_plain(statement) and self._word(variable(statement.targets[0])) == MASK:
+            yield Role(kept_by_mask(statement.expr), BIAS, "it is added to the scores where a mask lets it")
 
     def _handed_back(self, statement: Assign) -> Iterator[Role]:
         """Give the role of a result to the one variable that it is computed from. A variable that becomes several
         things has no role."""
-        result = variable(statement.targets[0]) if _is_plain(statement) else None
+        result = variable(statement.targets[0]) if is_plain(statement) else None
         word = self._word(result)
         if word is None:
             return
         sources = list(self._sources(statement.expr, word))
-        if len(sources) == 1 and _are_alike(sources[0], result) and sources[0] not in self.module.inputs:
+        if len(sources) == 1 and are_alike(sources[0], result) and sources[0] not in self.module.inputs:
             known = self._word(sources[0])
             role = self._all[result]
             is_same = known is None or known == word
@@ -351,38 +357,6 @@ class Roles:
                     case Binary(_op="+", _left=left, _right=right):
                         yield from (variable(side) for side in (left, right))
 
-    def _before_moves(self, expr: Expr) -> Expr:
-        """Return the expression before its axes were moved: `x.unflatten(0, (-1, 4))` -> x."""
-        while True:
-            expr = self.inlined.get(variable(expr), expr)
-            match bare(expr):
-                case Call(_function=Attribute(_base=base, _name="unflatten" | "unsqueeze" | "transpose" | "permute")):
-                    expr = base
-                case _:
-                    return expr
-
-    def _added_to_scores(self) -> Iterator[object]:
-        """Yield the variables that are added to what a softmax is taken of, as in `(q @ k.mT + bias).softmax(-1)`, or
-        to the mask of an attention."""
-        assigned = (s for s in self._statements if isinstance(s, Assign))
-        written = {variable(s.targets[0]): s.expr for s in assigned if len(s.targets) == 1}
-        functions = [call._function for call in self._calls]
-        waiting = [f._base for f in functions if isinstance(f, Attribute) and f._name == SOFTMAX]
-        waiting += [call._kwargs["attn_mask"] for call in self._calls if "attn_mask" in call._kwargs]
-        seen: set[object] = set()
-        while waiting:
-            match bare(waiting.pop()):
-                case Binary(_op="+", _left=left, _right=right):
-                    waiting += [left, right]
-                    yield from (variable(self._before_moves(side)) for side in (left, right))
-                case Binary(_op="*" | "/", _left=left):
-                    waiting.append(left)
-                case Call(_function=Attribute(_base=base)) if not isinstance(base, Name):
-                    waiting.append(base)
-                case Ref() as ref if ref._key not in seen:
-                    seen.add(ref._key)
-                    waiting += [e for e in (self.inlined.get(ref._key), written.get(ref._key)) if e is not None]
-
 
 class _Path(NamedTuple):
     """The path of a member, made into text only when it is printed."""
@@ -402,68 +376,3 @@ def _in_attention(operands: Iterable[tuple[object, str]]) -> Iterator[Role]:
     for key, several in roles.items():
         role = several.pop() if len(several) == 1 else ""
         yield Role(key, role, _IN_ATTENTION.get(role, ""))
-
-
-def _is_plain(statement: Assign) -> bool:
-    """Tell whether a statement writes one variable, without calling a module."""
-    targets = statement.targets
-    return len(targets) == 1 and targets[0] is not None and called_module(statement.expr) is None
-
-
-def _looks_up(call: Call) -> bool:
-    return isinstance(call._function, Member) and _is_embedding(call._function._target)
-
-
-def _is_embedding(target: object) -> bool:
-    return isinstance(target, Layer) and target.kind.family == "embedding"
-
-
-def _kept_by_mask(expr: Expr) -> object:
-    """Return the variable that is taken where a mask lets it: `torch.where(mask, bias, low)` -> bias."""
-    match bare(expr):
-        case Call(_function=Attribute(_name="where"), _args=[_, *choices]):
-            return next((key for choice in choices if (key := variable(choice)) is not None), None)
-    return None
-
-
-def _is_layers_function(call: Call) -> bool:
-    """Tell whether this calls the function of a layer that has weights: `F.linear(x, weight, bias)`."""
-    match call._function:
-        case Attribute(_base=Name(_name="F"), _name=name):
-            return name == "linear" or name.startswith("conv")
-    return False
-
-
-def _is_rotary(call: Call) -> bool:
-    """Tell whether something is rotated by cosines and sines: `apply_rotary(x, cos, sin)`."""
-    return isinstance(call._function, Name) and call._function._name.startswith("apply_rotary")
-
-
-def _are_alike(source: object, result: object) -> bool:
-    """Tell whether both are floats, or neither is. Otherwise they cannot be the same thing before and after: the
-    indices that are looked up in a table are not what is found there."""
-    kinds = [value.dtype in FLOATS for value in (source, result) if isinstance(value, ir.Value)]
-    return len(set(kinds)) < 2
-
-
-def _whole(roles: list[str]) -> str | None:
-    """Return the value that has these two parts: `q_rot`, `q_pass` -> q."""
-    match roles:
-        case [first, second] if first.endswith("_rot") and second == first.removesuffix("_rot") + "_pass":
-            return first.removesuffix("_rot")
-    return None
-
-
-def written_by(statement: Statement | None) -> list[object]:
-    """Return the variables that a statement writes."""
-    targets = statement.targets if isinstance(statement, Assign | ForLoop) else ()
-    return [variable(target) for target in targets if target is not None]
-
-
-def counted_in(expr: Expr, inlined: Inlined) -> Iterator[Local]:
-    """Yield the variables of comprehensions in an expression: `head` of `[head(x) for head in self.heads]`."""
-    for part in walk(expr):
-        if isinstance(part, Comprehension):
-            yield from (target for target in part._targets if target is not None)
-        elif isinstance(part, Ref | Local) and variable(part) in inlined:
-            yield from counted_in(inlined[variable(part)], inlined)

@@ -21,7 +21,7 @@ from onnxlift.lifting.modules.meaning import meaning, says_more, thing
 from onnxlift.lifting.modules.statements.inline import main_line
 from onnxlift.lifting.ops.operand import Dims, Scalar
 
-from .variable_roles import written_by
+from .role_signs import written_by
 from .words import BRANCHES, MASK, NUMBER, POSITIONS, WORDS
 
 if TYPE_CHECKING:

@@ -44,7 +44,8 @@ from onnxlift.lifting.modules.statements.inline import Inlined, main_line
 from onnxlift.lifting.ops.operand import Dims, Scalar, Tensor
 
 from .attention_roles import AttentionRoles
-from .variable_roles import Hints, Roles, counted_in, written_by
+from .role_signs import counted_in, written_by
+from .variable_roles import Hints, Roles
 from .variable_rules import LOCALS, LOOP_VARIABLES, PARAMETERS, RESULTS, Birth, is_sizes
 from .words import Words
 

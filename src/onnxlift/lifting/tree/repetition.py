@@ -115,7 +115,34 @@ def _pieces(flow: Flow) -> tuple[list[Piece], list[int]]:
         if len(parts) == len(pieces):
             break
         pieces = parts
+    pieces = _rejoined(flow, pieces, numbers)
     return [piece for piece, _ in pieces], [symbol for _, symbol in pieces]
+
+
+def _rejoined(flow: Flow, pieces: list[tuple[Piece, int]], numbers: Mapping[object, int]) -> list[tuple[Piece, int]]:
+    """Return the pieces, and join those that together are equal to a whole one: something larger was split, and they
+    with it."""
+    count = Counter(symbol for (start, end), symbol in pieces if end - start >= FEWEST_NODES)
+    lengths: dict[str, dict[int, None]] = {}  # of whole pieces that are there several times, by their first operator
+    for (start, end), symbol in pieces:
+        if count[symbol] > 1:
+            lengths.setdefault(flow.nodes[start].op_type, {})[end - start] = None
+    place_of = {end: index for index, ((_, end), _) in enumerate(pieces)}
+    budget = STEPS * len(flow.nodes)
+    joined: list[tuple[Piece, int]] = []
+    index = 0
+    while index < len(pieces):
+        (start, end), symbol = pieces[index]
+        for length in sorted(lengths.get(flow.nodes[start].op_type, ()), reverse=True):
+            if budget > 0 and start + length > end and start + length in place_of:
+                budget -= length
+                whole = numbers.get(flow.describe((start, start + length)))
+                if whole is not None and count[whole] > 1:
+                    end, symbol, index = start + length, whole, place_of[start + length]
+                    break
+        joined.append(((start, end), symbol))
+        index += 1
+    return joined
 
 
 def _is_residual(flow: Flow, piece: Piece) -> bool:

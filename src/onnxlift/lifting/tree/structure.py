@@ -28,6 +28,8 @@ class Structure(Enum):
     """Runs of equal nodes, whatever the names say."""
     NONE = "none"
     """Nothing: all is in one class."""
+    TRANSCRIPT = "transcript"
+    """Nothing, without idioms: the graph in one class, node by node."""
 
 
 def are_names_guaranteed(model: ir.Model) -> bool:
@@ -43,4 +45,6 @@ def _has_scopes(graph: ir.Graph) -> bool:
 
 
 def _has_keys(graph: ir.Graph) -> bool:
-    return any(owner_of(name) is not None and not is_counted_weight(name) for name in graph.initializers)
+    return any(
+        owner_of(value) is not None and not is_counted_weight(name) for name, value in graph.initializers.items()
+    )

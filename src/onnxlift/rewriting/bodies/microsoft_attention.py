@@ -1,24 +1,13 @@
 """Bodies of ONNX Runtime's attention operators, with the projection that they may include, written with ONNX's
-Attention.
-
-A mask says which keys count: in full (batch, queries, keys), for each key (batch, keys), or as the lengths (batch) of
-sequences that are padded at their end. As in ONNX Runtime, `mask_filter_value` is added to the scores of a key that
-does not count. So a query for which no key counts still sees all of them.
-"""
+Attention. What they share is in attention_parts.py."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from onnxlift.ir.inference import symbolic
-
+from .attention_parts import FILTER, AddedMask, Ints, attend, slices, split, thirds
 from .body import BodyBuilder, Value, body, rank, size
 from .microsoft_quant import MatMulIntegerToFloat
-
-Ints = tuple[int, ...]
-_FILTER = -10000.0
 
 
 @body("Attention")
@@ -33,7 +22,7 @@ def Attention(
     past_sequence_length: Value | None,
     *,
     do_rotary: int = 0,
-    mask_filter_value: float = _FILTER,
+    mask_filter_value: float = FILTER,
     num_heads: int,
     past_present_share_buffer: int = 0,
     qkv_hidden_sizes: Ints | None = None,
@@ -47,8 +36,8 @@ def Attention(
     projected = b.MatMul(input, weights)
     if bias is not None:
         projected = b.Add(projected, bias)
-    sizes = qkv_hidden_sizes or _thirds(b, size(weights, 1))
-    mask = _AddedMask(b, mask_index, attention_bias, mask_filter_value, input)
+    sizes = qkv_hidden_sizes or thirds(b, size(weights, 1))
+    mask = AddedMask(b, mask_index, attention_bias, mask_filter_value, input)
     return _from_projection(b, projected, sizes, mask, past, num_heads, scale, unidirectional)
 
 
@@ -66,7 +55,7 @@ def QAttention(
     past: Value | None,
     *,
     do_rotary: int = 0,
-    mask_filter_value: float = _FILTER,
+    mask_filter_value: float = FILTER,
     num_heads: int,
     past_present_share_buffer: int = 0,
     scale: float = 0.0,
@@ -77,140 +66,32 @@ def QAttention(
         b.fail("rotary embeddings, or a buffer that past and present share")
     scales = (input_scale, weight_scale, input_zero_point, weight_zero_point)
     projected = MatMulIntegerToFloat(b, input, weight, *scales, bias)
-    mask = _AddedMask(b, mask_index, None, mask_filter_value, input, input_scale)
-    sizes = _thirds(b, size(weight, 1))
+    mask = AddedMask(b, mask_index, None, mask_filter_value, input, input_scale)
+    sizes = thirds(b, size(weight, 1))
     return _from_projection(b, projected, sizes, mask, past, num_heads, scale, unidirectional)
-
-
-def _thirds(b: BodyBuilder, total: int | str | None) -> Ints:
-    if not isinstance(total, int):
-        b.fail("the size of its weights is not known")
-    return (total // 3,) * 3
 
 
 def _from_projection(
     b: BodyBuilder,
     projected: Value,
     sizes: Ints,
-    mask: _AddedMask,
+    mask: AddedMask,
     past: Value | None,
     num_heads: int,
     scale: float,
     unidirectional: int,
 ) -> list[Value | None]:
     """Return the attention, and the present keys and values as one tensor."""
-    q, k, v = _split(b, projected, sizes)
+    q, k, v = split(b, projected, sizes)
     keys = values = None
     if past is not None:
         keys, values = (b.Gather(past, b.constant(np.asarray(i)), axis=0) for i in (0, 1))
     bias = mask.added(k, 1, keys)
-    y, present_key, present_value = _attend(
-        b, q, k, v, bias, keys, values, num_heads, scale, unidirectional, b.wants(1)
-    )
+    y, present_key, present_value = attend(b, q, k, v, bias, keys, values, num_heads, scale, unidirectional, b.wants(1))
     present = None
     if present_key is not None and present_value is not None:
         present = b.Concat(*(b.Unsqueeze(x, b.ints(0)) for x in (present_key, present_value)), axis=0)
     return [y, present]
-
-
-def _split(b: BodyBuilder, projected: Value, sizes: Ints) -> list[Value]:
-    """Split the projection into queries, keys and values, and name them so."""
-    parts = b.several(3, "Split", projected, b.ints(*sizes), axis=-1)
-    for part, name in zip(parts, "qkv", strict=True):
-        part.name = name
-    return parts
-
-
-def _attend(
-    b: BodyBuilder,
-    q: Value,
-    k: Value,
-    v: Value,
-    bias: Value | None,
-    past_key: Value | None,
-    past_value: Value | None,
-    heads: int,
-    scale: float,
-    causal: int,
-    present: bool,
-) -> list[Value | None]:
-    """Return ONNX's attention, with the present keys and values if they are wanted. A scale of 0 stands for the
-    default."""
-    outputs = b.several(
-        3 if present else 1,
-        "Attention",
-        q,
-        k,
-        v,
-        bias,
-        past_key,
-        past_value,
-        q_num_heads=heads,
-        kv_num_heads=heads,
-        scale=scale or None,
-        is_causal=1 if causal else None,
-    )
-    return [*outputs, *[None] * (3 - len(outputs))]
-
-
-class _AddedMask:
-    """A mask, a bias, or both, which are added to the scores. `like` has the element type of the scores, and the first
-    axis of `input` is the batch."""
-
-    def __init__(
-        self,
-        b: BodyBuilder,
-        mask: Value | None,
-        bias: Value | None,
-        filter_value: float,
-        input: Value,
-        like: Value | None = None,
-    ) -> None:
-        self.b = b
-        self.mask = mask
-        self.bias = bias
-        self.filter_value = filter_value
-        self.batch = size(input, 0)
-        self.like = input if like is None else like
-
-    def added(self, keys: Value, axis: int, past: Value | None) -> Value | None:
-        """Return the sum of mask and bias, of shape (batch or 1, heads or 1, queries or 1, keys). The number of keys is
-        the size of `axis` of `keys`, plus that of the past ones."""
-        if self.mask is None:
-            return self.bias
-        b = self.b
-        visible = self._visible(self.mask, keys, axis, past)
-        masked = b.Where(visible, b.number(0, self.like), b.number(self.filter_value, self.like))
-        return masked if self.bias is None else b.Add(masked, self.bias)
-
-    def _visible(self, mask: Value, keys: Value, axis: int, past: Value | None) -> Value:
-        b = self.b
-        if rank(mask) == 1:
-            return self._within(mask, keys, axis, past)
-        places = {2: (1, 2), 3: (1,)}.get(rank(mask) or 0)
-        if places is None:
-            b.fail("its mask has neither one, two nor three axes")
-        return b.Greater(b.Unsqueeze(mask, b.ints(*places)), b.number(0, mask))
-
-    def _within(self, limits: Value, keys: Value, axis: int, past: Value | None) -> Value:
-        """Return which keys are before the end of their sequence and, if starts are given too, not before its start."""
-        b = self.b
-        count = size(limits, 0)
-        length = b.Shape(keys, start=axis, end=axis + 1)
-        if past is not None:
-            length = b.Add(length, b.Shape(past, start=2, end=3))
-        zero, one = (b.constant(np.asarray(n)) for n in (0, 1))
-        key = b.CastLike(b.Range(zero, b.Squeeze(length), one), limits)
-
-        def column(values: Value) -> Value:
-            return b.Unsqueeze(values, b.ints(1, 2, 3))
-
-        if count == self.batch:
-            return b.Less(key, column(limits))
-        if count is None or self.batch is None or symbolic.divide_exactly(count, self.batch) != 2:
-            b.fail("its mask of one axis has neither one nor two numbers for each sequence")
-        ends, starts = b.several(2, "Split", limits, axis=0, num_outputs=2)
-        return b.And(b.Less(key, column(ends)), b.GreaterOrEqual(key, column(starts)))
 
 
 @body("MultiHeadAttention")
@@ -227,7 +108,7 @@ def MultiHeadAttention(
     past_sequence_length: Value | None,
     cache_indirection: Value | None,
     *,
-    mask_filter_value: float = _FILTER,
+    mask_filter_value: float = FILTER,
     num_heads: int,
     scale: float = 0.0,
     unidirectional: int = 0,
@@ -237,20 +118,20 @@ def MultiHeadAttention(
     keys and values with the heads split off already."""
     if past_sequence_length is not None or cache_indirection is not None:
         b.fail("a buffer that past and present share")
-    mask = _AddedMask(b, key_padding_mask, attention_bias, mask_filter_value, query)
+    mask = AddedMask(b, key_padding_mask, attention_bias, mask_filter_value, query)
     q, k, v = _three(b, query, key, value)
     split_keys = rank(key) == 4
     if bias is not None:
         widths = _widths(b, query, value, bias)
-        parts = _slices(b, bias, widths)
+        parts = slices(b, bias, widths)
         q, k, v = (
             x if split_keys and i else b.Add(x, part) for i, (x, part) in enumerate(zip((q, k, v), parts, strict=True))
         )
     added = mask.added(k, 2 if split_keys else 1, past_key)
     if not split_keys:
         options = (num_heads, scale, unidirectional, b.wants(1) or b.wants(2))
-        return _attend(b, q, k, v, added, past_key, past_value, *options)
-    y, *present = _attend(
+        return attend(b, q, k, v, added, past_key, past_value, *options)
+    y, *present = attend(
         b, _with_heads(b, q, num_heads), k, v, added, past_key, past_value, num_heads, scale, unidirectional, b.wants(1)
     )
     assert y is not None
@@ -291,11 +172,6 @@ def _widths(b: BodyBuilder, query: Value, value: Value | None, bias: Value) -> I
     return width, width, total - 2 * width
 
 
-def _slices(b: BodyBuilder, bias: Value, widths: Sequence[int]) -> list[Value]:
-    starts = np.concatenate([[0], np.cumsum(widths)]).tolist()
-    return [b.Slice(bias, b.ints(starts[i]), b.ints(starts[i + 1]), b.ints(0)) for i in range(len(widths))]
-
-
 @body("DecoderMaskedMultiHeadAttention")
 def DecoderMaskedMultiHeadAttention(
     b: BodyBuilder,
@@ -311,7 +187,7 @@ def DecoderMaskedMultiHeadAttention(
     cache_indirection: Value | None,
     bias: Value | None,
     *,
-    mask_filter_value: float = _FILTER,
+    mask_filter_value: float = FILTER,
     num_heads: int,
     output_qk: int = 0,
     past_present_share_buffer: int = 0,
@@ -352,7 +228,7 @@ def PackedMultiHeadAttention(
     cumulative_sequence_length: Value,
     attention_bias: Value | None,
     *,
-    mask_filter_value: float = _FILTER,
+    mask_filter_value: float = FILTER,
     num_heads: int,
     scale: float = 0.0,
 ) -> Value:
@@ -373,7 +249,7 @@ def PackedMultiHeadAttention(
         if not isinstance(total, int):
             b.fail("the size of its bias is not known")
         first = width if isinstance(width, int) else total // 3
-        parts = _slices(b, bias, (first, first, total - 2 * first))
+        parts = slices(b, bias, (first, first, total - 2 * first))
         q, k, v = (b.Add(x, part) for x, part in zip((q, k, v), parts, strict=True))
     return _attend_packed(b, q, k, v, cumulative_sequence_length, num_heads, scale)
 
@@ -396,8 +272,8 @@ def PackedAttention(
     cannot run it."""
     if attention_bias is not None:
         b.fail("a bias of the scores")
-    sizes = qkv_hidden_sizes or _thirds(b, size(weights, 1))
-    q, k, v = _split(b, b.Add(b.MatMul(input, weights), bias), sizes)
+    sizes = qkv_hidden_sizes or thirds(b, size(weights, 1))
+    q, k, v = split(b, b.Add(b.MatMul(input, weights), bias), sizes)
     return _attend_packed(b, q, k, v, cumulative_sequence_length, num_heads, scale)
 
 
@@ -409,7 +285,7 @@ def _attend_packed(b: BodyBuilder, q: Value, k: Value, v: Value, ends: Value, he
     sequence = b.ReduceSum(b.Cast(ended, to=7), b.ints(1), keepdims=0)
     same = b.Equal(b.Unsqueeze(sequence, b.ints(1)), sequence)
     q, k, v = (b.Unsqueeze(x, b.ints(0)) for x in (q, k, v))
-    (y, *_) = _attend(b, q, k, v, same, None, None, heads, scale, 0, False)
+    (y, *_) = attend(b, q, k, v, same, None, None, heads, scale, 0, False)
     assert y is not None
     return b.Squeeze(y, b.ints(0))
 

@@ -13,9 +13,26 @@ from torch import nn
 
 import onnxlift
 from onnxlift.lifting.code.identifiers import PRIVATE_ATTRIBUTES, is_attribute
-from small_graphs import Graph, code
+from small_graphs import Graph, code, compare
 
-NAMES = ("a-b", "_conv", "__x", "class", "tail_", "x__y", "type", "float", "a b", "{x}", '"', "é", "0a", "self", "_")
+NAMES = (
+    "a-b",
+    "_conv",
+    "__x",
+    "class",
+    "tail_",
+    "x__y",
+    "type",
+    "float",
+    "a b",
+    "{x}",
+    '"',
+    "é",
+    "0a",
+    "self",
+    "_",
+    "00",
+)
 
 
 def scope(path: str) -> str:
@@ -56,6 +73,28 @@ def test_a_parameter_has_its_name(name: str) -> None:
     x = g.node("Mul", x, g.weight(f"enc.{name}", 4), name="/enc/Mul")
     lifted = lift(g, g.node("Cos", x, name="/Cos"))
     assert {*lifted.state_dict} == {f"enc.{name}", "enc.fc.weight", "enc.fc.bias"}, lifted.source
+
+
+@pytest.mark.parametrize("name", ["a/b", "a:b", "a:0", "/", "a//b/"])
+@pytest.mark.parametrize(("producer", "is_kept"), [("pytorch", True), ("tf2onnx", False)])
+def test_slashes_and_colons_are_kept_in_keys_of_pytorch(name: str, producer: str, is_kept: bool) -> None:
+    """Others part scopes by a slash, and results of a node by a colon."""
+    g = Graph()
+    weight, bias = g.weight(f"enc.{name}.weight", 4, 4), g.weight(f"enc.{name}.bias", 4)
+    x = g.node("Gemm", g.input("x", "n", 4), weight, bias, transB=1, name="/enc/Gemm")
+    x = g.linear(g.node("Mul", x, g.weight(f"enc.part{name}.scale", 4), name="/enc/Mul"), "enc.fc")
+    model = g.model(g.node("Cos", x, name="/Cos"))
+    model.producer_name = producer
+    lifted = onnxlift.lift(model, name="small")
+    compare(lifted, model, {"x": g.random.standard_normal((3, 4)).astype(np.float32)})
+    wanted = {f"enc.{name}.weight", f"enc.{name}.bias", f"enc.part{name}.scale"}
+    assert (wanted <= set(lifted.state_dict)) == is_kept, lifted.source
+    assert is_kept or not any(mark in key for key in lifted.state_dict for mark in "/:"), lifted.source
+
+
+def test_numbers_with_a_zero_in_front_are_names() -> None:
+    source = code(chain(["00", "01", "02"]))
+    assert 'self.add_module("00", Trunk())' in source, source
 
 
 def test_what_pytorch_cannot_hold_has_another_name() -> None:

@@ -27,3 +27,11 @@ def test_other_types(dtype: type) -> None:
     known = {key: np.array(value, dtype) for key, value in NUMBERS.items()}
     text = f"g ({name}[batch, seq] x) => (y) {{ {GELU} }}"
     assert [node.op_type for node in simplified(parse(text, **known)).graph] == ["Gelu"]
+
+
+def test_integers() -> None:
+    """The fraction is the root of a half to 12 digits, but integers are rounded."""
+    text = "a = Mul(x, p) b = Div(a, q) e = Erf(b) f = Add(e, one) g = Mul(x, f) y = Div(g, two)"
+    numbers = {"p": 1136689, "q": 1607521, "one": 1, "two": 2}
+    proto = parse(f"g (int64[batch, seq] x) => (y) {{ {text} }}", 12, **numbers)
+    assert "Gelu" not in [node.op_type for node in simplified(proto).graph]

@@ -140,3 +140,7 @@ def test_a_huge_total_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shapes(model(total)) == APART
     monkeypatch.setattr(window_biases, "LARGEST", total.size - 1)
     assert shapes(model(total)) == {total.shape}
+
+
+def test_a_sum_that_the_exporter_notes_under_the_name_of_an_operation() -> None:
+    assert shapes(model(bias_of(a_table()) + a_mask(), note=NOTE, name="attention_total")) == APART

@@ -269,3 +269,9 @@ def test_other_indices_of_elements_stay(updates: str, body: str) -> None:
     inputs = updates if "x" in updates else f"float[batch, seq, 3] x, {updates}"
     proto = parse(f"g ({inputs}) => (y) {{ {body} }}", one=np.array(1), several=several)
     assert "SelectScatter" not in [node.op_type for node in simplified(proto).graph]
+
+
+def test_an_axis_that_was_added_elsewhere_stays() -> None:
+    text = "g (float[1, 3, 4] x, float[3, 1] v) => (y) { u = Unsqueeze(v, first) y = ScatterND(x, i, u) }"
+    places = np.stack(np.meshgrid([0], [0, 1, 2], [2], indexing="ij"), -1)
+    assert found(parse(text, i=places, first=np.array([0])))[-1] == "onnxlift.SelectScatter"

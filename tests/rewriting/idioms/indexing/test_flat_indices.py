@@ -5,7 +5,7 @@ import onnx
 import pytest
 
 import onnxlift
-from rewriting.idioms.recognising import found, parse
+from rewriting.idioms.recognising import found, parse, simplified
 
 INPUTS = "float[batch, 7, 4] x, float[batch, 7] t, int64[batch] i"
 COLUMN = "j = ArgMax <axis = -1, keepdims = 0> (t)"
@@ -134,3 +134,11 @@ def test_constants(name: str, numbers: object, is_found: bool) -> None:
 def test_constants_of_a_node() -> None:
     body = PICKED.replace("a =", "rows = Constant <value_ints = [4, 13, 9]> () a =").replace("LIST", "rows")
     assert "onnxlift.Index" in found(parse(f"g (float[5, 7, 4] x) => (y) {{ {body} }}"))
+
+
+def test_an_axis_that_there_is_not() -> None:
+    """How many axes there are is known only once constants are folded: no rule on the file can tell."""
+    body = f"""count = Cast <to = 7> (val_1) sizes = Slice(val_2, begin, count) u = Reshape(t, sizes)
+        j = ArgMax <axis = 2, keepdims = 0> (u) {PICK}"""
+    known = {"begin": np.array([0]), "val_1": np.array([2], np.float32), "val_2": np.array([5, 7, 7])}
+    assert [node.op_type for node in simplified(model(body, "y", **known)).graph][-1] == "Gather"

@@ -98,3 +98,14 @@ def test_bounds_of_which_some_are_computed() -> None:
         **{n: np.array(v) for n, v in known.items()},
     )
     assert found(proto).count("Slice") == 1
+
+
+def test_a_cut_that_others_read_beside_numbers_stays() -> None:
+    """The other reader has constants where a Slice has its bounds and its axes."""
+    body = "a = Slice(x, one, five, one, one) b = Slice(a, zero, two, two, one) m = Max(a, one, one, two)"
+    proto = parse(
+        f"g (int64[batch, 7, 9] x) => (b, m) {{ {body} }}",
+        **{name: np.array([number]) for name, number in {"zero": 0, "one": 1, "two": 2, "five": 5}.items()},
+    )
+    assert found(proto).count("Slice") == 2
+    assert "a[..., :2]" in (source := onnxlift.lift(proto).source), source

@@ -110,3 +110,15 @@ def test_an_empty_piece_without_its_axis() -> None:
     text = "e = Slice(x, n0, n0, n2) s = Slice(e, n3, n3, n1) y = Reshape <allowzero = 1> (s, none)"
     proto = parse(f"g (float[2, 3, 4] x) => (y) {{ {text} }}", none=np.array([2, 0]), **NUMBERS)
     assert "Gather" not in unsimplified.found(proto)
+
+
+def test_an_entry_that_there_is_not() -> None:
+    """It is known only once constants are folded: no rule on the file can tell."""
+    entries = THREE.replace("(y, k)", "(y, far)")
+    numbers = {"i": np.array(2), "j": np.array(1), "val_1": np.array(3, np.float32)}
+    graph = simplified(
+        parse(
+            f"g (float[batch, 3, 4] x) => (a, b, c) {{ y = Neg(x) far = Cast <to = 7> (val_1) {entries} }}", **numbers
+        )
+    )
+    assert "Unbind" not in [node.op_type for node in graph.graph]

@@ -66,3 +66,12 @@ def test_a_number_that_adds_an_axis() -> None:
     assert "Where" in wrapped(inputs="float[1, 6] x, int64[4] i, int64[4] j", zero=[[0]])
     text = f"{WRAPPED} y = Gather <axis = 0> (x, w)"
     assert "Where" in wrapped(text, "float[6, 3] x, int64[] i", n=[6])
+
+
+def test_an_axis_that_there_is_not() -> None:
+    """How many axes there are is known only once constants are folded: no rule on the file can tell."""
+    text = f"""count = Cast <to = 7> (val_1) sizes = Slice(val_2, begin, count) wide = Reshape(x, sizes)
+        {WRAPPED} y = GatherElements <axis = 2> (wide, w)"""
+    known = {"begin": np.array([0]), "val_1": np.array([2], np.float32), "val_2": np.array([-1, 6, 6])}
+    proto = parse(f"g ({INPUTS}) => (y) {{ {text} }}", n=np.array(6), zero=np.array(0), **known)
+    assert [node.op_type for node in simplified(proto).graph] == ["Less", "Add", "Where", "GatherElements"]

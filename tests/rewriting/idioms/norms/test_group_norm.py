@@ -156,12 +156,12 @@ def test_weights(x: str, weight: tuple[int, ...], bias: tuple[int, ...], rest: l
     assert found(proto) == ["onnxlift.GroupNorm", *rest]
 
 
-def told(weight: float, bias: float, folded: str = "['val_1']") -> onnx.ModelProto:
+def told(weight: float, bias: float, folded: str | None = "['val_1']") -> onnx.ModelProto:
     """As the newer exporter writes what it computed weights from, beside a list of all parameters."""
     known = {name: np.full((6, 1, 1), number, np.float32) for name, number in (("w", weight), ("b", bias))}
     proto = model(AFFINE, **known)
     proto.graph.metadata_props.add(key=SIGNATURE, value="\n# inputs\np_0: PARAMETER target='conv.weight'\n")
-    for name in known:
+    for name in known if folded is not None else ():
         proto.graph.value_info.add(name=name).metadata_props.add(key=FOLDED_FROM, value=folded)
     return proto
 
@@ -173,10 +173,24 @@ def told(weight: float, bias: float, folded: str = "['val_1']") -> onnx.ModelPro
         (told(2, 0), 3),
         (told(1, 0, "[]"), 1),
         (told(1, 0, "['conv.weight']"), 3),
+        (told(1, 0, None), 3),
     ],
-    ids=["made up", "another weight", "made up of nothing", "a parameter"],
+    ids=["made up", "another weight", "made up of nothing", "a parameter", "not told"],
 )
 def test_ones_and_zeros_that_an_exporter_made_are_no_weights(proto: onnx.ModelProto, count: int) -> None:
     assert found(proto) == ["onnxlift.GroupNorm"]
     (norm,) = simplified(proto).graph
     assert len(norm.inputs) == count
+
+
+def test_what_is_added_alone_stays() -> None:
+    body = f"{GROUPED.replace('y =', 'h =')} y = Add(h, b)"
+    assert found(model(body)) == ["onnxlift.GroupNorm", "Add"]
+
+
+def test_a_bias_beside_ones_that_an_exporter_made() -> None:
+    graph = load(told(1, 5))
+    normalise(graph)
+    group_norm.run(graph)
+    (norm,) = (node for node in graph.graph if node.op_type == "GroupNorm")
+    assert len(norm.inputs) == 3

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 import onnxlift
+from onnxlift.ir.graph.walk import all_nodes
 from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.norms import tracked_instance_norm
 from rewriting.idioms.recognising import Data, assert_same_numbers, parse, simplified
@@ -173,6 +174,19 @@ def test_a_layer_in_training_whose_result_has_a_known_shape_stays() -> None:
     shapes = {"joined": np.array([1, 4, 5]), "whole": np.array([2, 2, 5])}
     proto = parse(f"g (float[2, 2, 5] x) => (float[2, 2, 5] y) {{ {TRAINING} }}", **given, **shapes)
     assert "BatchNormalization" in {node.op_type for node in simplified(proto).graph}
+
+
+def test_a_layer_in_training_of_which_only_the_result_is_asked_stays() -> None:
+    """ONNX wants three outputs then; in a branch, which may never run, that is not told."""
+    then = TRAINING.replace("z, f, g =", "z =")
+    text = f"""q = If (t) <
+        then_branch = a () => (float[2, 4, 5] y) {{ {then} }}, else_branch = b () => (float[2, 4, 5] e) {{ e = Neg(x) }}
+    >"""
+    vector = np.float32([0.5, 1.5, 2.0, 0.7] * 2)
+    given: dict[str, Data] = {f"val_{i}": vector for i in range(1, 5)}
+    given |= {"joined": np.array([1, 8, 5]), "whole": np.array([2, 4, 5])}
+    graph = simplified(parse(f"g (bool t, float[2, 4, 5] x) => (q) {{ {text} }}", **given)).graph
+    assert "BatchNormalization" in {node.op_type for node in all_nodes(graph)}
 
 
 def test_statistics_of_another_type_stay() -> None:

@@ -27,6 +27,7 @@ KNOWN = {
     "line": np.array([-1]),
     "eight": np.array([1, 2, 1, 1]),
     "from": np.array([1]),
+    "first": np.array(0),
     "to": np.array([3]),
     "rows": (6,),
     "column": (1, 6, 1),
@@ -75,6 +76,7 @@ ABSENT = object()
         (f"{CONV} y = Slice(h, from, to, one)", 1),
         (f"{CONV} y = Shape(h)", None),
         (f"{LINEAR} q = MatMul(v, five) y = Mul(h, q)", 1),
+        (f"{CONV} q = SequenceConstruct(h, h) y = SequenceAt(q, first)", None),
     ],
 )
 def test_where_channels_go(body: str, axis: object) -> None:

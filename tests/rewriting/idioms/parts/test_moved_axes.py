@@ -15,7 +15,7 @@ import pytest
 from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.parts.moved_axes import Moved
 from rewriting.idioms.recognising import parse
-from rewriting.running_stages import normalise
+from rewriting.running_stages import normalise, simplify
 
 SIZES: dict[str, int] = {"b": 2, "s": 7, "p": 3, "h": 4, "f": 5, "u": 1, "v": 1, "z": 0}
 
@@ -146,3 +146,13 @@ def test_what_is_appended(start: str, axis: int, others: str, size: int | None) 
         (appended,) = moved.appended
         assert (appended.value.name, appended.atom, appended.length) == ("k", "s", 3)
         assert appended.to.sizes["s"] == 7
+
+
+def test_an_index_that_is_not_there() -> None:
+    """It is known only once constants are folded: no rule on the file can tell."""
+    graph = load(
+        model_of("b p", "f = Constant <value_float = 3.0> () i = Cast <to = 7> (f) y = Gather <axis = 1> (x, i)", SIZES)
+    )
+    normalise(graph)
+    simplify(graph)
+    assert Moved((("b",), ("p",)), SIZES).after(list(graph.graph), graph.graph.outputs[0]) is None

@@ -5,8 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from onnxlift.ir.editing.edit import Edit, Names
+from onnxlift.ir.graph.walk import regions
+from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.parts.pieces import piece
+from rewriting.idioms.recognising import parse
 from rewriting.idioms.unsimplified import graph
+from rewriting.running_stages import normalise
 
 NUMBERS = {f"n{i}": np.array([i]) for i in (0, 1, 2, 3, 9)} | {"minus": np.array([-2]), "far": np.array([-9])}
 
@@ -49,3 +54,15 @@ def test_pieces(text: str, expected: tuple[int, int, int, int] | None) -> None:
 def test_pieces_of_what_has_unknown_axes() -> None:
     edit, values = graph("g (float[] x) => (y) { a = Slice(x, n1, n3, n1) y = Neg(a) }", **NUMBERS)
     assert piece(edit, values["a"]) is None
+
+
+def test_an_axis_that_there_is_not() -> None:
+    """In a branch, which may never run, no rule tells; and what the file says of the shape hides it."""
+    text = """g (bool t, float[4, 5] x, float[4, 1] z) => (o) { o = If (t) <
+        then_branch = a () => (float[4, 1] a) { a = Slice(x, n1, n2, n9) },
+        else_branch = b () => (float[4, 1] b) { b = Neg(z) }
+    > }"""
+    model = load(parse(text, **{name: NUMBERS[name] for name in ("n1", "n2", "n9")}))
+    normalise(model)
+    (region,) = (each for each in regions(model) if each.graph[0].op_type == "Slice")
+    assert piece(Edit(region, Names(model)), region.graph.outputs[0]) is None

@@ -84,6 +84,11 @@ def test_a_number_with_more_axes_gives_the_result_more(body: str, name: str, num
     assert ("onnxlift.RMSNorm" in found(proto)) == (axes == 3)
 
 
+@pytest.mark.parametrize("body", [RMS, CENTRED])
+def test_a_divisor_behind_a_norm_stays(body: str) -> None:
+    assert found(model(f"{body.replace('y =', 'n =')} y = Div(n, w)"))[1:] == ["Div"]
+
+
 def test_integers_stay() -> None:
     text = POWERS.replace("epsilon", "number")
     proto = parse(

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
+import onnxlift
 from onnxlift.ir.load import load
 from onnxlift.rewriting.idioms.quantised import quantized_layers
 from rewriting.idioms.recognising import Array, assert_same_numbers, parse
@@ -173,6 +174,15 @@ def test_convolution(attributes: str) -> None:
 )
 def test_other_pads(attributes: str) -> None:
     assert operators(CONV.format(attributes), **IMAGE, **KERNEL) == ["DequantizeLinear", "Conv"]
+
+
+def test_pads_that_cut() -> None:
+    """No rule tells of an operator of ONNX Runtime's own, which becomes a Conv."""
+    for pads, is_layer in (("1, 1, 1, 1", True), ("-1, -1, -1, -1", False)):
+        text = CONV.format(f"pads = [{pads}]").replace(" Conv", " com.microsoft.FusedConv")
+        model = written(text, **IMAGE, opset=21, given=KERNEL)
+        model.opset_import.add(domain="com.microsoft", version=1)
+        assert ("QuantizedConv" in onnxlift.lift(model).source) is is_layer
 
 
 def test_a_convolution_of_one_scale() -> None:

@@ -8,8 +8,8 @@ While nodes are lowered, every member has a path of plain identifiers, by which 
 of such a path gets the name that the original has for it, if that is another one. Only what is written, and the keys of
 the state dict, have that name (`Module.names`); it reaches the source as a literal, or as an attribute if it is a plain
 word. Applies if the weight has this key in the file, or if PyTorch exported the file: then scopes are the names of
-modules. Does not apply to what PyTorch cannot hold: parameters with the name of a module's attribute, members of
-containers with such a name.
+modules. A name with `/` is a key only in a file of PyTorch's exporters: others part scopes by it. Does not apply to
+what PyTorch cannot hold: parameters with the name of a module's attribute, members of containers with such a name.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ def _names_in_file(
 def _key(weight: Weight) -> list[str]:
     """Return the parts of a weight's name in the file; nothing if no person has named it."""
     name = weight.value.name or ""
-    return [] if origin_of(weight.value).is_nameless or "/" in name else name.split(".")
+    origin = origin_of(weight.value)
+    is_scope = "/" in name and origin.key is None  # of TensorFlow or the like
+    return [] if origin.is_nameless or is_scope else name.split(".")
 
 
 def _holds(module: Module, prefix: str) -> bool:

@@ -60,7 +60,7 @@ def _embeddings(module: Module, path: Path = ()) -> Iterator[tuple[Path, Layer]]
 
 def _owner(value: ir.Value) -> Path | None:
     """Return the owner by rule 1."""
-    return owner_of(value.name) if (value.name or "").endswith(".weight") and not origin_of(value).is_nameless else None
+    return owner_of(value) if (value.name or "").endswith(".weight") and not origin_of(value).is_nameless else None
 
 
 def _lost_owner(paths: list[Path], lost: list[str]) -> Path | None:

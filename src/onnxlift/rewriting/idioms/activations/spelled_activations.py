@@ -60,7 +60,7 @@ def _softsign(edit: Edit, node: ir.Node) -> None:
 def _tanhshrink(edit: Edit, node: ir.Node) -> None:
     x, value = node.inputs
     tanh = made_by(edit, value, "Tanh")
-    if tanh is not None and tanh.inputs[0] is x and is_float(x) and is_private(edit, value):
+    if tanh is not None and tanh.inputs[0] is x and is_private(edit, value):
         edit.replace(node, "Tanhshrink", [x], domain=DOMAIN)
         drop_unused(edit, [tanh])
 

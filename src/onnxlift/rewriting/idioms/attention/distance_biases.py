@@ -105,7 +105,7 @@ def _windows(queries: int, keys: int) -> Iterator[tuple[int, int, int]]:
     for side, stride in product(range(isqrt(keys), 1, -1), range(1, LARGEST_STRIDE + 1)):
         for height, width in {(side, keys // side): None, (keys // side, side): None}:
             is_query = len(range(0, height, stride)) * len(range(0, width, stride)) == queries
-            if is_query and height * width == keys:
+            if is_query and height * width == keys:  # for speed
                 yield height, width, stride
 
 

@@ -103,7 +103,7 @@ def _average(edit: Edit, node: ir.Node) -> None:
 
 def _average_of_sums(edit: Edit, node: ir.Node) -> None:
     tensor = constant(node.inputs[1])
-    if tensor is not None and tensor.size <= _LARGEST:
+    if tensor is not None and tensor.size <= _LARGEST:  # for speed
         _replace(edit, node, _added(edit, node.inputs[0]), tensor.numpy())
 
 

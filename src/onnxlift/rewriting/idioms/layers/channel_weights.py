@@ -66,6 +66,11 @@ _TRAINED = "it is added to the result of a layer, or multiplied with it, by chan
 )
 def run(model: ir.Model) -> int:
     """Mark constants of the main graph that act as weights; return how many."""
+    return mark_channel_weights(model)
+
+
+def mark_channel_weights(model: ir.Model) -> int:
+    """Do the same, for a graph that may be without idioms."""
     values = [value for value in model.graph.initializers.values() if _is_untold(value)]
     if exporter_of(model).is_pytorch:
         return 0
@@ -79,7 +84,7 @@ def run(model: ir.Model) -> int:
             mark_trained(value, word, _TRAINED)
             count += 1
         elif against == _QUANTISER or may_be_trained(value):
-            mark_untrained(value, against or _NOTHING)
+            mark_untrained(value, _NOTHING if against is None else against)
     return count
 
 

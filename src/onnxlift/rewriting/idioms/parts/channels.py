@@ -117,7 +117,9 @@ def _longer(sizes: Sequence[int | str | None]) -> list[object]:
 
 def _kept(node: ir.Node, output: ir.Value, axis_count: int, known: Axes) -> Iterator[int]:
     """Yield the axes of the inputs that are axes of the output as well, since their places and sizes agree."""
-    sizes = shape_of(output) or ()
+    sizes = shape_of(output)
+    if sizes is None:
+        return  # a sequence has no axes, though it has a shape: that of its elements
     for value in node.inputs:
         axis, shape = known.get(value), shape_of(value) or ()
         if axis is None:

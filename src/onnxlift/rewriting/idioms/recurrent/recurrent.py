@@ -47,7 +47,6 @@ from onnxlift.stages import step
 
 _STANDARD = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh"), "RNN": ("tanh",)}
 _LIFTED = tuple(map(LiftedOperator, _STANDARD))
-_DIRECTIONS = ("forward", "reverse", "bidirectional")
 _H, _C, _WEIGHTS = 1, 2, 3  # positions among the inputs of a lifted node; the first two among its outputs too
 
 
@@ -110,8 +109,8 @@ def _lift(edit: Edit, node: ir.Node, packs: bool) -> None:
 def _is_layer(node: ir.Node) -> bool:
     """Tell whether PyTorch's layer computes the same."""
     x, w, r, _, _, _, _, peepholes = (*node.inputs, *[None] * 8)[:8]
-    if peepholes is not None or _direction(node) not in _DIRECTIONS or 0 in (*_sizes(x), *_sizes(w), *_sizes(r)):
-        near_miss(node, "it has peepholes, an unknown direction, or a size of 0")
+    if peepholes is not None or 0 in (*_sizes(x), *_sizes(w), *_sizes(r)):
+        near_miss(node, "it has peepholes, or a size of 0")
         return False
     if attribute(node, "clip", 0.0) or attribute(node, "input_forget", 0) or attribute(node, "layout", 0):
         near_miss(node, "PyTorch's layer has no clip, no input_forget and no layout 1")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
-from onnx import helper
+import torch
+from onnx import helper, numpy_helper, parser
 
 import onnxlift
 from lifting.ops.checking import check, check_official, model_of, official_cases
@@ -30,9 +32,6 @@ def ints(*values: int, dtype: Any = np.int64) -> np.ndarray:
         (0, np.array(1), "return x[1]"),
         (1, np.array(-1), "return x[:, -1]"),
         (-1, np.array(2), "return x[..., 2]"),
-        (1, ints(0), "return x[:, :1]"),
-        (1, ints(-1), "return x[:, -1:]"),
-        (2, ints(1, 2, 3), "return x[..., 1:4]"),
         (-2, ints(2, 0, -1), "return x[:, [2, 0, -1]]"),
         (1, ints(-2, -1, 0), "return x[:, [-2, -1, 0]]"),
         (1, np.array([[0, -1], [2, 1]]), "return x[:, self.indices]"),
@@ -43,6 +42,39 @@ def test_gather_constant(axis: int, indices: np.ndarray, written: str, dynamic: 
     node = helper.make_node("Gather", ["x", "indices"], ["y"], axis=axis)
     source = check(node, {"x": rand(2, 3, 4), "indices": indices}, constants=["indices"], dynamic=dynamic)
     assert written in source
+
+
+@pytest.mark.parametrize(
+    ("axis", "indices", "known", "unknown"),
+    [
+        (1, ints(0), "return x[:, :1]", "return x[:, [0]]"),
+        (1, ints(-1), "return x[:, -1:]", "return x[:, [-1]]"),
+        (2, ints(1, 2, 3), "return x[..., 1:4]", "return x.narrow(-1, 1, 3)"),
+        (0, ints(-2, -1), "return x[-2:]", "return x.narrow(0, -2, 2)"),
+    ],
+)
+def test_neighbours_are_a_slice_if_the_size_is_known(axis: int, indices: np.ndarray, known: str, unknown: str) -> None:
+    node = helper.make_node("Gather", ["x", "indices"], ["y"], axis=axis)
+    for dynamic, written in ((False, known), (True, unknown)):
+        source = check(node, {"x": rand(2, 3, 4), "indices": indices}, constants=["indices"], dynamic=dynamic)
+        assert written in source, source
+
+
+@pytest.mark.parametrize("indices", [np.array(7), ints(7), ints(4, 5), ints(-6), ints(-6, -5), np.arange(20)])
+def test_an_index_beyond_an_axis_of_unknown_size_is_an_error(indices: np.ndarray) -> None:
+    """ONNX Runtime refuses it as well. A slice would be empty, or shorter."""
+    output = "float[n]" if indices.ndim == 0 else "float[n, k]"
+    text = f"g (float[n, m] x) => ({output} y) {{ y = Gather<axis = 1>(x, i) }}"
+    model = parser.parse_model(f'<ir_version: 9, opset_import: ["" : 17]> {text}')
+    model.graph.initializer.append(numpy_helper.from_array(indices, "i"))
+    x = np.zeros((2, 5), np.float32)
+    with pytest.raises(Exception, match="indices element out of data bounds"):
+        onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    with pytest.raises((IndexError, RuntimeError)):
+        onnxlift.convert(model)(torch.from_numpy(x))
+    enough = np.arange(60, dtype=np.float32).reshape(2, 30)
+    found = onnxlift.convert(model)(torch.from_numpy(enough))
+    np.testing.assert_array_equal(found.numpy(), np.take(enough, indices, 1))
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])

@@ -149,9 +149,7 @@ def RNN(
 def _options(n: Node, x: Tensor, usual: Strings) -> dict[str, Any]:
     """Return arguments for the attributes that all three operators have, if they differ from the defaults."""
     attributes = n.attributes
-    backwards = _DIRECTIONS.get(attributes["direction"].lower())
-    if backwards is None:
-        n.fail(f"its direction is {attributes['direction']!r}")
+    backwards = _DIRECTIONS[attributes["direction"].lower()]
     options: dict[str, Any] = {}
     if backwards != (False,):
         options["backwards"] = backwards

@@ -58,7 +58,19 @@ def Gather(n: Node, data: Operand, indices: Operand, *, axis: int) -> Result:
         if sizes is not None:
             return sizes
     x = n.tensor(data)
-    return along(x, axis, _index(indices, x.type.dim(axis)))
+    size = x.type.dim(axis)
+    if not isinstance(size, int) and isinstance(indices, Constant) and _is_run(indices.const, size):
+        return _run(x, axis, indices)
+    return along(x, axis, _index(indices, size))
+
+
+def _run(x: Tensor, axis: int, indices: Constant) -> Expr:
+    """Return neighbours along an axis of unknown size: `x.narrow(1, 2, 4)`, which fails where an index is out of range,
+    as in ONNX. A slice would give fewer elements. A single index stands in a list: `x[:, [2]]`."""
+    first, count = int(indices.const[0]), len(indices.const)
+    if count == 1 or x.type.dtype is DataType.STRING:
+        return along(x, axis, indices.const.tolist() if count <= _LONGEST_LIST else indices)
+    return x.narrow(as_written(axis, x.type.rank), first, count)
 
 
 def _gathered_sizes(n: Node, data: Dims, indices: Operand) -> Operand | None:
@@ -95,7 +107,7 @@ def _index(indices: Operand, size: Dim) -> Any:
 def _is_run(numbers: np.ndarray[Any, Any], size: Dim) -> bool:
     """Tell whether the indices count up by one, so that a slice means the same. (A slice would not notice an index out
     of range.)"""
-    if len(numbers) == 0 or (np.diff(numbers) != 1).any() or numbers[0] < 0 <= numbers[-1]:
+    if numbers.ndim != 1 or len(numbers) == 0 or (np.diff(numbers) != 1).any() or numbers[0] < 0 <= numbers[-1]:
         return False
     return not isinstance(size, int) or bool(-size <= numbers[0] <= numbers[-1] < size)
 

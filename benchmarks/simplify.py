@@ -1,0 +1,235 @@
+"""`onnxlift simplify` beside onnxsim, onnxslim, onnxoptimizer and onnxscript's optimiser, on models from packages.
+
+    python benchmarks/simplify.py [--models FOLDER] [--environment FOLDER] [--only WORD] [--speed] [--memory]
+
+The peers run in an environment of their own, which is set up if it is not there yet, each model in a process of its
+own that is ended after two minutes. A peer's result counts if ONNX Runtime takes it and it computes what the original
+does (`onnxlift verify`, at two sizes where sizes are open): the table marks others with a star. Prints the nodes of
+each result, subgraphs and functions included, and for our own whether it matches, passes onnx's full check and loads.
+A name in brackets is the reason why there is no result.
+
+With `--speed`, original and our result run in turns in ONNX Runtime, with its default optimisations and one thread; the
+ratio is that of the medians. With `--memory`, a model with 2.5 GB of external data is simplified, and the peak is
+printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import hashlib
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+from packages import fetch
+
+from onnxlift import verify
+from onnxlift.errors import OnnxLiftError
+from onnxlift.ir.inference.infer import infer
+from onnxlift.ir.load import load
+from onnxlift.verification.inputs import make_inputs
+from onnxlift.workbench.simplify import simplify
+
+ROOT = Path(__file__).parent.parent
+PINS = Path(__file__).with_name("simplify_peers.txt")
+PEERS = {
+    "onnxsim": "import onnxsim; result = onnxsim.simplify(model)[0]",
+    "onnxslim": "import onnxslim; result = onnxslim.slim(model)",
+    "onnxoptimizer": (
+        "import onnxoptimizer as o; result = o.optimize(model, o.get_fuse_and_elimination_passes(), fixed_point=True)"
+    ),
+    "onnxscript": "import onnxscript.optimizer as o; result = o.optimize(model)",
+}
+SECONDS = 120
+ROUNDS = 15
+
+
+def cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "onnxlift"
+
+
+def set_up(folder: Path) -> Path:
+    """Return the Python of the peers' environment, which is made if it is not there yet."""
+    python = folder / "bin" / "python"
+    if not (folder / "ready").exists():
+        print(f"setting up {folder}", file=sys.stderr)
+        venv.create(folder, with_pip=True, clear=True)
+        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, "-c", ROOT / "constraints.txt", "-r", PINS], check=True)
+        (folder / "ready").touch()
+    return python
+
+
+def run_peer(python: Path, code: str, model: Path, result: Path) -> str:
+    """Let a peer write its result; return why there is none, or an empty text."""
+    program = f"import onnx, sys; model = onnx.load(sys.argv[1]); {code}; onnx.save(result, sys.argv[2])"
+    try:
+        done = subprocess.run(
+            [python, "-c", program, model, result], capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return "slow"
+    return "" if done.returncode == 0 and result.exists() else "fails"
+
+
+@functools.cache
+def nodes(model: Path) -> int:
+    """Return the number of nodes of a file, subgraphs and functions included."""
+
+    def count(items: Any) -> int:
+        inner = (g for n in items for a in n.attribute for g in (*a.graphs, *([a.g] if a.HasField("g") else [])))
+        return len(items) + sum(count(graph.node) for graph in inner)
+
+    proto = onnx.load(model, load_external_data=False)
+    return count(proto.graph.node) + sum(count(function.node) for function in proto.functions)
+
+
+def judge(original: Path, result: Path) -> str:
+    """Return what is wrong with a result; empty if nothing is."""
+    try:
+        report = verify(original, against=result, timeout=SECONDS)
+    except OnnxLiftError as error:
+        return f"not compared: {str(error).splitlines()[0][:60]}"
+    return "" if report.passed else "differs"
+
+
+def check(original: Path, result: Path) -> str:
+    """Return what onnx's full check or ONNX Runtime has against a result that they do not have against the original."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    complaints = []
+    for path in (original, result):
+        found = set()
+        try:
+            onnx.checker.check_model(str(path), full_check=True)
+        except Exception:
+            found.add("checker")
+        try:
+            onnxruntime.InferenceSession(str(path), options)
+        except Exception:
+            found.add("runtime")
+        complaints.append(found)
+    return ", ".join(sorted(complaints[1] - complaints[0]))
+
+
+def measure(model: Path, python: Path, folder: Path) -> dict[str, Any]:
+    """Return the row of a model: nodes before, ours and what is wrong with it, and the peers' nodes or reasons."""
+    row: dict[str, Any] = {"model": model.name, "before": nodes(model)}
+    ours = folder / f"ours_{model.name}"
+    simplify(model, verify=False).save(ours, force=True)
+    row["onnxlift"] = nodes(ours)
+    row["wrong"] = judge(model, ours) or check(model, ours)
+    for name, code in PEERS.items():
+        result = folder / f"{name}_{model.name}"
+        why = run_peer(python, code, model, result)
+        row[name] = why or nodes(result)
+        if not why and nodes(result) < row["onnxlift"] and judge(model, result):
+            row[name] = f"{nodes(result)}*"
+    return row
+
+
+def shown(row: Mapping[str, Any]) -> str:
+    cells = [f"{row['model'][:52]:52}", f"{row['before']:7}", f"{row['onnxlift']:9}"]
+    cells += [
+        f"{row[name] if isinstance(row[name], int) or '*' in row[name] else f'({row[name]})':>13}" for name in PEERS
+    ]
+    return " ".join([*cells, f"  {row['wrong']}"])
+
+
+def speed(model: Path, folder: Path) -> float | None:
+    """Return the time of our result as a ratio of the original's; None if the inputs that we make up are refused."""
+    import onnxruntime
+
+    graph = load(model)
+    infer(graph)
+    feeds = make_inputs(graph.graph)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 4, 1
+    times: list[list[float]] = [[], []]
+    try:
+        sessions = [onnxruntime.InferenceSession(str(path), options) for path in (model, folder / f"ours_{model.name}")]
+        for number in range(2 * ROUNDS + 4):
+            start = time.perf_counter()
+            sessions[number % 2].run(None, feeds)
+            if number >= 4:
+                times[number % 2].append(time.perf_counter() - start)
+    except Exception:
+        return None
+    return statistics.median(times[1]) / statistics.median(times[0])
+
+
+def memory(folder: Path) -> str:
+    """Return the peak memory of simplifying a model with 2.5 GB of external data, in a process of its own."""
+    rows = 10_300
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", [f"h{i}", f"w{i}"], [f"h{i + 1}"]) for i in range(6)],
+        "large",
+        [helper.make_tensor_value_info("h0", TensorProto.FLOAT, ["n", rows])],
+        [helper.make_tensor_value_info("h6", TensorProto.FLOAT, ["n", rows])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    for i in range(6):
+        tensor = model.graph.initializer.add(name=f"w{i}", dims=[rows, rows], data_type=TensorProto.FLOAT)
+        tensor.data_location = TensorProto.EXTERNAL
+        for key, value in (("location", "w.bin"), ("offset", 4 * rows * rows * i), ("length", 4 * rows * rows)):
+            tensor.external_data.add(key=key, value=str(value))
+    with (folder / "w.bin").open("wb") as file:
+        file.truncate(4 * rows * rows * 6)
+    onnx.save(model, folder / "large.onnx")
+    command = [sys.executable, "-m", "onnxlift", "simplify", "large.onnx", "-o", "small.onnx", "--no-verify", "--quiet"]
+    subprocess.run(command, cwd=folder, check=True)
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    return f"2.5 GB of external data: peak memory {peak:,.0f} MB"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=Path, default=cache() / "models", help="a folder; fetched if it is empty")
+    pins = hashlib.sha256(PINS.read_bytes()).hexdigest()[:12]
+    parser.add_argument("--environment", type=Path, default=cache() / f"simplify-{pins}")
+    parser.add_argument("--only", default="", help="models with this word in their names")
+    parser.add_argument("--speed", action="store_true")
+    parser.add_argument("--memory", action="store_true")
+    options = parser.parse_args()
+    python = set_up(options.environment)
+    models = [path for path in fetch(options.models) if options.only in path.name]
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        if options.memory:
+            print(memory(folder))
+        print(f"{'model':52} {'before':>7} {'onnxlift':>9} {' '.join(f'{name:>13}' for name in PEERS)}")
+        rows, ratios = [], []
+        for model in models:
+            rows.append(row := measure(model, python, folder))
+            print(shown(row), flush=True)
+            ratio = speed(model, folder) if options.speed else None
+            if ratio is not None:
+                ratios.append(ratio)
+                print(f"{'':52} {ratio:17.3f} of the original's time", flush=True)
+        best = [min((row[name] for name in PEERS if isinstance(row[name], int)), default=10**9) for row in rows]
+        wins = sum(row["onnxlift"] <= most for row, most in zip(rows, best, strict=True))
+        near = sum(row["onnxlift"] <= most * 1.03 for row, most in zip(rows, best, strict=True))
+        print(f"no more nodes than the best peer on {wins} of {len(rows)} models, within 3 % on {near}")
+        print(f"nodes: {sum(row['before'] for row in rows):,} before, {sum(row['onnxlift'] for row in rows):,} ours")
+        print(json.dumps({row["model"]: row["wrong"] for row in rows if row["wrong"]}, indent=1))
+        if ratios:
+            print(f"time in ONNX Runtime: median ratio {np.median(ratios):.3f}, highest {max(ratios):.3f}")
+
+
+if __name__ == "__main__":
+    main()

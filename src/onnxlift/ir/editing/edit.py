@@ -190,12 +190,12 @@ class Edit:
         new.doc_string = source.doc_string
         self.graph.insert_before(before, new)
         for node, old, output in zip(nodes, olds, outputs, strict=True):
-            self._take_over(old, output)
+            self.take_over(old, output)
             self.drop(node)
         self.changes += 1
         return new
 
-    def _take_over(self, old: ir.Value, new: ir.Value) -> None:
+    def take_over(self, old: ir.Value, new: ir.Value) -> None:
         """Give `new` the name, the metadata and all readers of `old`; if `old` is a graph output, `new` becomes it."""
         new.meta.update(old.meta)
         new.metadata_props.update(old.metadata_props)

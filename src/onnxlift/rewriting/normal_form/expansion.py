@@ -33,12 +33,12 @@ NameOf = Callable[[ir.Node, ir.Node], str]
 class Expansion:
     """Replaces calls by bodies, and calls inside the bodies too. `changes` counts them."""
 
-    def __init__(self, model: ir.Model, body_of: BodyOf, name_of: NameOf) -> None:
+    def __init__(self, model: ir.Model, body_of: BodyOf, name_of: NameOf, names: Names | None = None) -> None:
         self.opsets = model.opset_imports
         self.body_of = body_of
         self.name_of = name_of
         self.changes = 0
-        self._names = Names(model)
+        self._names = Names(model) if names is None else names
         self._node_names: dict[str, int] = {node.name: 1 for node in all_nodes(model.graph) if node.name}
 
     def expand(self, graph: ir.Graph, depth: int = 0) -> None:
@@ -54,13 +54,13 @@ class Expansion:
             node = waiting.pop()
             body = self.body_of(node)
             if body is not None:
-                waiting.extend(reversed(self._replace(edit, node, body)))
+                waiting.extend(reversed(self.replace(edit, node, body)))
                 continue
             for inner in subgraphs(node):
                 self.expand(inner, depth + 1)
         self.changes += edit.finish()
 
-    def _replace(self, edit: Edit, call: ir.Node, body: ir.Function) -> list[ir.Node]:
+    def replace(self, edit: Edit, call: ir.Node, body: ir.Function) -> list[ir.Node]:
         """Put a copy of `body` before `call` and remove the call; return the nodes of the copy."""
         if len(call.inputs) > len(body.inputs) or len(call.outputs) > len(body.outputs):
             raise LoadError(

@@ -1,0 +1,20 @@
+"""`opset`: the same model at another opset, up or down. docs/workbench/opset.md."""
+
+from __future__ import annotations
+
+from .convert import NEWEST, align_versions, convert_opsets
+from .errors import OpsetError, StuckNode
+from .runtimes import RUNTIMES, limits_of
+from .verb import OpsetReport, opset
+
+__all__ = [
+    "NEWEST",
+    "RUNTIMES",
+    "OpsetError",
+    "OpsetReport",
+    "StuckNode",
+    "align_versions",
+    "convert_opsets",
+    "limits_of",
+    "opset",
+]

@@ -215,8 +215,8 @@ def test_every_block_of_python_in_the_docs_is_run_by_a_test() -> None:
 
 
 def test_the_commands_that_the_readme_names_are_there() -> None:
-    (block,) = re.findall(r"^```\n(onnxlift .*?)^```", README.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    listed = re.findall(r"^onnxlift (\w+) (.*?)  ", block, re.MULTILINE)
+    blocks = re.findall(r"^```\n(onnxlift .*?)^```", README.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    listed = re.findall(r"^onnxlift (\w+) (.*?)  ", "".join(blocks), re.MULTILINE)
     commands = vars(get_command(app))["commands"]
     assert {name for name, _ in listed} <= set(commands)  # the page of commands is made of --help, and has them all
     for name, arguments in listed:

@@ -29,6 +29,15 @@ NAMES = {
     "lift",
     "op",
     "verify",
+} | {
+    "diff",
+    "expose",
+    "extract",
+    "infer",
+    "lint",
+    "merge",
+    "opset",
+    "simplify",
 }
 
 

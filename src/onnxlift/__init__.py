@@ -1,4 +1,4 @@
-"""onnxlift lifts an ONNX model back into the PyTorch that a person would have written."""
+"""onnxlift lifts an ONNX model back into the PyTorch that a person would have written, and is a workbench for ONNX."""
 
 from __future__ import annotations
 
@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     )
     from .lifted import Lifted
     from .verification.verify import verify
+    from .workbench.diff import diff
+    from .workbench.expose import expose
+    from .workbench.extract import extract
+    from .workbench.infer import infer
+    from .workbench.lint.lint import lint
+    from .workbench.merge import merge
+    from .workbench.opset import opset
     from .workbench.simplify import simplify
 
 __version__ = "0.1.0"
@@ -28,6 +35,13 @@ _HOMES = {
     "convert": ".api",
     "lift": ".api",
     "verify": ".verification.verify",
+    "diff": ".workbench.diff",
+    "expose": ".workbench.expose",
+    "extract": ".workbench.extract",
+    "infer": ".workbench.infer",
+    "lint": ".workbench.lint.lint",
+    "merge": ".workbench.merge",
+    "opset": ".workbench.opset",
     "simplify": ".workbench.simplify",
     "Lifted": ".lifted",
     "op": ".lifting.ops.registry",
@@ -49,8 +63,15 @@ __all__ = [
     "UnsupportedError",
     "VerifyError",
     "convert",
+    "diff",
+    "expose",
+    "extract",
+    "infer",
     "lift",
+    "lint",
+    "merge",
     "op",
+    "opset",
     "simplify",
     "verify",
 ]

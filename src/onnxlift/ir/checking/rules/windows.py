@@ -109,8 +109,8 @@ def the_bias_has_a_number_for_each_channel(n: Subject) -> Iterable[str]:
 @rule("OL085", "channel-parameters", "BatchNormalization", "InstanceNormalization", about_sizes=True)
 def a_norm_has_a_number_for_each_channel(n: Subject) -> Iterable[str]:
     """The scale, bias, mean and variance of a norm are vectors with a number for each channel."""
-    if n.opset < 9:
-        return  # there, `spatial=0` has a number for each place
+    if n.opset < 9 and not n.attribute("spatial", 1):
+        return  # it has a number for each place
     shape = n.shape()
     channels = shape[1] if len(shape) > 1 else None if not shape else 1
     for index in range(1, len(n.inputs)):

@@ -32,7 +32,7 @@ from onnxlift.lifting.stages import CLASSES, LOWERING, NAMING, RESTRUCTURING, ST
 from onnxlift.lifting.text.dump import GraphDump
 from onnxlift.lifting.tree.paths import no_paths
 from onnxlift.lifting.tree.repetition import find_repetition
-from onnxlift.lifting.tree.structure import Structure
+from onnxlift.lifting.tree.structure import Structure, are_names_guaranteed
 from onnxlift.rewriting.idioms.layers.channel_weights import mark_channel_weights
 from onnxlift.stages import Record
 
@@ -124,8 +124,8 @@ class Choice:
 
 def choose_structure(first: Candidate, transcript: Candidate | None) -> Choice:
     """Lift the model of `first` by its names, and in other ways if that does not pay; return the best. `transcript` has
-    the model without idioms; it is None if the names are guaranteed."""
-    if transcript is None:
+    the model without idioms; it is None if the names are guaranteed. Idioms may find more of those."""
+    if transcript is None or are_names_guaranteed(first.lift.model):
         first.find_modules()
         first.write()
         return Choice(first)

@@ -289,3 +289,10 @@ def test_the_report_is_plain_data() -> None:
     assert facts["outputs"] == [{"name": "y", "kind": "tensor", "dtype": "float32", "shape": ["n", 4]}]
     assert (facts["nodes"], facts["renamed"]) == ({"first": 1, "second": 1}, 0)
     assert facts["shared"] == {"initialisers": 0, "bytes": 0}
+
+
+def test_a_weight_may_be_an_output() -> None:
+    second = parsed("g (float[n, 4] h) => (float[n, 4] y, float[4] v) { y = Add(h, v) }", v=[1, 2, 3, 4])
+    model = merged(simple("Mul(x, w)", "h", w=[1, 2, 3, 4]), second).proto()
+    assert outputs_of(model) == ["y", "v"]
+    np.testing.assert_array_equal(run(model, {"x": X})["v"], [1, 2, 3, 4])

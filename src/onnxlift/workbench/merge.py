@@ -241,14 +241,14 @@ class _Join:
         inputs = [value for value in other.graph.inputs if value not in gone]
         other.graph.inputs.clear()
         one.graph.inputs.extend(inputs)
-        one.graph.outputs.clear()
-        one.graph.outputs.extend([*kept, *passed])
         for name, value in list(other.graph.initializers.items()):
             del other.graph.initializers[name]
             one.graph.register_initializer(value)
         nodes = list(other.graph)
         other.graph.remove(nodes)
         one.graph.extend(nodes)
+        one.graph.outputs.clear()
+        one.graph.outputs.extend([*kept, *passed])
         for identifier, function in other.functions.items():
             one.functions.setdefault(identifier, function)
         one.opset_imports.update(self.opsets)

@@ -7,7 +7,7 @@
 3. The same again with weaker labels: weights count only by type and shape, and at last the operator alone.
 4. What is left is aligned by order in the gaps between matched nodes.
 5. Where two equal nodes follow each other and one is gone, it is the one whose neighbours say so.
-6. A node whose neighbours are all matched with those of a node of another operator has been replaced by it.
+6. What still has no match, and stands where a node of another operator does, has been replaced by it (replacing.py).
 
 Every step takes about linear time.
 """
@@ -24,13 +24,11 @@ from .alignment import common_subsequence, longest_rising
 from .labels import Keys, Labels
 from .numbers import is_setting
 from .ordering import canonical_order
+from .replacing import match_replaced
 from .view import Body, Item, Level
 
 WEIGHTY = 16
 """A constant with at least so many elements is a weight that says which node it is."""
-
-MOST_ROUNDS = 8
-"""How often replaced operators are looked for."""
 
 Graphs = tuple[Body, Body]
 
@@ -76,14 +74,14 @@ class Matching:
         self.partner: tuple[dict[Item, Item], dict[Item, Item]] = ({}, {})
         """The match of each item of the first graph, and of the second."""
         self._new: deque[tuple[Item, Item]] = deque()
-        self._inputs = tuple(
+        self.inputs = tuple(
             {graphs[side].inputs[places[side]]: number for number, places in enumerate(borders.inputs)}
             for side in (0, 1)
         )
-        self._outputs: tuple[dict[ir.Value, list[int]], ...] = ({}, {})
+        self.returned: tuple[dict[ir.Value, list[int]], ...] = ({}, {})
         for number, places in enumerate(borders.outputs):
             for side in (0, 1):
-                self._outputs[side].setdefault(graphs[side].outputs[places[side]], []).append(number)
+                self.returned[side].setdefault(graphs[side].outputs[places[side]], []).append(number)
 
     def run(self) -> None:
         """Match what can be matched."""
@@ -95,9 +93,7 @@ class Matching:
             self._align(level)
             self._spread(level, anew=True)
         self._repair()
-        for _ in range(MOST_ROUNDS):  # where neighbours were replaced as well, one match makes room for the next
-            if not self._replaced():
-                break
+        match_replaced(self)
 
     def faults(self) -> int:
         """Return how many items have no match, and how many edges of the others go elsewhere."""
@@ -329,56 +325,25 @@ class Matching:
         return [reader for reader in dict.fromkeys(readers) if reader in self.partner[side]]
 
     def _wrong_sources(self, item: Item, match: Item, side: int) -> int:
-        own = [self._source(value, side) for value in item.operands if value is not None]
-        others = [self._source(value, 1 - side) for value in match.operands if value is not None]
+        own = [self.source(value, side) for value in item.operands if value is not None]
+        others = [self.source(value, 1 - side) for value in match.operands if value is not None]
         if item.is_commutative:
             own, others = sorted(own, key=str), sorted(others, key=str)
         return sum(x is not None is not y and x != y for x, y in zip(own, others, strict=False))
 
-    # Replaced operators
+    # Pairs as numbers
 
-    def _replaced(self) -> int:
-        """Match items of different operators that stand in the same place, and return how many."""
-        count = len(self.partner[0])
-        places: dict[Hashable, list[Item]] = {}
-        for b in self.left(1):
-            place = self._place(b, 1)
-            if place is not None:
-                places.setdefault(place, []).append(b)
-        for a in self.left(0):
-            found = places.get(self._place(a, 0), [])
-            if len(found) == 1 and found[0] not in self.partner[1]:
-                self.pair(a, found[0])
-        self._new.clear()
-        return len(self.partner[0]) - count
-
-    def _place(self, item: Item, side: int) -> Hashable:
-        """Return where an item stands, by its first input and its readers; None if a neighbour has no match."""
-        body = self.graphs[side]
-        sources = [
-            value for value in item.operands if value is not None and self.labels[side].side.tensor(value) is None
-        ]
-        made = [self._source(value, side) for value in sources]
-        readers = [
-            (self._number(reader, side), place)
-            for value in item.outputs
-            for reader, place in body.readers.get(value, ())
-        ]
-        if not made or made[0] is None or any(number is None for number, _ in readers):
-            return None
-        returned = [number for value in item.outputs for number in self._outputs[side].get(value, ())]
-        return (made[0], tuple(sorted(readers, key=str)), tuple(returned)) if readers or returned else None
-
-    def _source(self, value: ir.Value, side: int) -> Hashable:
+    def source(self, value: ir.Value, side: int) -> Hashable:
+        """Return where a value comes from, the same for both sides; None if it is made by an item without a match."""
         made = self.graphs[side].maker.get(value)
         if made is not None:
-            number = self._number(made[0], side)
+            number = self.number(made[0], side)
             return None if number is None else (number, made[1])
-        if value in self._inputs[side]:
-            return ("input", self._inputs[side][value])
+        if value in self.inputs[side]:
+            return ("input", self.inputs[side][value])
         return ("outer", self.borders.outer[side].get(value))
 
-    def _number(self, item: Item, side: int) -> int | None:
+    def number(self, item: Item, side: int) -> int | None:
         """Return the number of the pair that an item belongs to: the index of its first."""
         first = item if side == 0 and item in self.partner[0] else self.partner[1].get(item) if side else None
         return None if first is None else first.index

@@ -15,30 +15,34 @@ import torch
 import onnxlift
 from models.handmade import transformer_block
 
-NAMES = {
-    "Lifted",
-    "InternalError",
-    "InvalidModelError",
-    "LoadError",
-    "OnnxLiftError",
-    "OutputError",
-    "UnsupportedError",
-    "VerifyError",
-} | {
-    "convert",
-    "lift",
-    "op",
-    "verify",
-} | {
-    "diff",
-    "expose",
-    "extract",
-    "infer",
-    "lint",
-    "merge",
-    "opset",
-    "simplify",
-}
+NAMES = (
+    {
+        "Lifted",
+        "InternalError",
+        "InvalidModelError",
+        "LoadError",
+        "OnnxLiftError",
+        "OutputError",
+        "UnsupportedError",
+        "VerifyError",
+    }
+    | {
+        "convert",
+        "lift",
+        "op",
+        "verify",
+    }
+    | {
+        "diff",
+        "expose",
+        "extract",
+        "infer",
+        "lint",
+        "merge",
+        "opset",
+        "simplify",
+    }
+)
 
 
 def test_public_names() -> None:

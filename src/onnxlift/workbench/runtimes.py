@@ -30,9 +30,14 @@ class Runtime:
     def __str__(self) -> str:
         return f"{self.name} {self.version}"
 
+    @property
+    def opsets(self) -> dict[str, int]:
+        """The newest opset that it takes, of each domain that ONNX defines."""
+        return {"": self.opset, "ai.onnx.ml": self.ml_opset}
+
     def opset_of(self, domain: str) -> int | None:
         """Return the newest opset of a domain that it takes; None for a domain that ONNX does not define."""
-        return {"": self.opset, "ai.onnx.ml": self.ml_opset}.get(domain)
+        return self.opsets.get(domain)
 
 
 # Release -> opset, IR version, opset of ai.onnx.ml
@@ -82,8 +87,8 @@ def runtime_for(text: str) -> Runtime:
     match = re.fullmatch(r"\s*([\w.-]+?)\s*==\s*(\d+\.\d+)(?:\.\d+)*\s*", text)
     if match is None:
         raise OnnxLiftError(f"{text!r} names no release of a runtime; write it like onnxruntime==1.17.")
-    name, version = match.groups()
-    releases = RUNTIMES.get(name.lower())
+    name, version = match[1].lower().removesuffix("-gpu"), match[2]
+    releases = RUNTIMES.get(name)
     if releases is None:
         raise OnnxLiftError(f"nothing is known of the runtime {name!r}; those that are known: {', '.join(RUNTIMES)}.")
     if version not in releases:

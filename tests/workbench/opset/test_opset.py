@@ -18,8 +18,9 @@ from fuzz.runtime import RefusedError, run_model
 from onnxlift.errors import LoadError, OnnxLiftError
 from onnxlift.ir.writing.proto import to_proto
 from onnxlift.rewriting.normal_form import inline_functions
-from onnxlift.workbench.opset import NEWEST, RUNTIMES, OpsetError, align_versions, limits_of, opset
+from onnxlift.workbench.opset import NEWEST, OpsetError, align_versions, opset
 from onnxlift.workbench.report import open_model
+from onnxlift.workbench.runtimes import RUNTIMES, runtime_for
 from workbench.opset.test_adapters import X, assert_same_at, model, outputs, types
 
 SQUEEZE = model(13, "g (float[2, 1, n] x) => (float[2, n] y) <int64[1] axes = {1}> { y = Squeeze (x, axes) }")
@@ -146,7 +147,7 @@ def test_the_table_of_runtimes_only_grows() -> None:
 @pytest.mark.parametrize("text", ["onnxruntime", "onnxruntime==9.9", "tensorrt==8.6", "onnxruntime>=1.17", ""])
 def test_a_runtime_that_nobody_knows_is_an_error(text: str) -> None:
     with pytest.raises(OnnxLiftError):
-        limits_of(text)
+        runtime_for(text)
 
 
 @pytest.mark.parametrize(

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from .convert import NEWEST, align_versions, convert_opsets
 from .errors import OpsetError, StuckNode
-from .runtimes import RUNTIMES, limits_of
 from .verb import OpsetReport, opset
 
 __all__ = [
     "NEWEST",
-    "RUNTIMES",
     "OpsetError",
     "OpsetReport",
     "StuckNode",
     "align_versions",
     "convert_opsets",
-    "limits_of",
     "opset",
 ]

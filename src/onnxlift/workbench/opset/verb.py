@@ -19,10 +19,10 @@ from onnxlift.stages import Record
 from onnxlift.unforeseen import answered
 
 from ..report import Checking, ModelReport, name_of, open_model
+from ..runtimes import runtime_for
 from .convert import NEWEST, align_versions, convert_opsets
 from .errors import OpsetError
 from .ir_versions import set_ir_version
-from .runtimes import limits_of
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def opset(
         before, old_ir, old_nodes = dict(model.opset_imports), model.ir_version, _count(model)
         targets = _targets(model, version, domains or {})
         if runtime is not None:
-            limits = limits_of(runtime)
+            limits = runtime_for(runtime)
             for domain, newest in limits.opsets.items():
                 if domain in model.opset_imports:
                     targets[domain] = min(targets.get(domain, model.opset_imports[domain]), newest)

@@ -57,9 +57,17 @@ def scale_channels(edit: Edit, convolution: ir.Node, node: ir.Node, factor: Arra
     bias_value = convolution.inputs[2] if has_bias else None
     inputs = [
         convolution.inputs[0],
-        edit.constant(value.name or "weight", new_weight),
-        edit.constant((bias_value.name if bias_value is not None else None) or f"{value.name}.bias", new_bias),
+        _changed(edit, value, new_weight),
+        edit.constant(f"{value.name}.bias", new_bias) if bias_value is None else _changed(edit, bias_value, new_bias),
     ]
     edit.replace(node, convolution.op_type, inputs, convolution.attributes.values(), named_by=convolution)
     edit.drop(convolution)
     return True
+
+
+def _changed(edit: Edit, value: ir.Value, array: Array) -> ir.Value:
+    """Return a constant with other numbers: the same one if nobody else reads it, so that it keeps its name."""
+    if len(value.uses()) > 1 or value.is_graph_output() or value.graph is not edit.graph:
+        return edit.constant(value.name or "weight", array)
+    value.const_value = ir.Tensor(array, name=value.name)
+    return value

@@ -114,3 +114,10 @@ def test_external_data_is_streamed(tmp_path: Path) -> None:
 
 def test_the_same_input_gives_the_same_bytes() -> None:
     assert exposed(chain(), all=True).to_bytes() == exposed(chain(), all=True).to_bytes()
+
+
+def test_values_of_unknown_rank_are_exposed_and_it_is_said() -> None:
+    text = "g (float[n, m] x) => (float[n, m] y) { s = Squeeze(x) y = Neg(x) }"
+    report = exposed(parsed(text), "s")
+    assert "not even the number of axes is known of 's'" in report.notes[0]
+    assert run(report.proto(), {"x": X})["s"].shape == (3, 4)

@@ -76,6 +76,7 @@ ABSENT = object()
         (f"{CONV} y = Slice(h, from, to, one)", 1),
         (f"{CONV} y = Shape(h)", None),
         (f"{LINEAR} q = MatMul(v, five) y = Mul(h, q)", 1),
+        (f"{LINEAR} q = MatMul(v, five) y = Mul(q, h)", 1),
         (f"{CONV} q = SequenceConstruct(h, h) y = SequenceAt(q, first)", None),
     ],
 )

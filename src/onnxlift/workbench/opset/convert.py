@@ -112,6 +112,8 @@ class _Conversion:
                 self._visit(region)
             if not self._fresh:
                 break
+        else:
+            raise RuntimeError(f"nodes are still on their way after {_MOST_ROUNDS} rounds")
         if not self.stuck:
             self._finish()
 
@@ -288,6 +290,9 @@ class _Conversion:
             holder = self.model if region.function is None else region.function
             for node in region.graph:
                 node.meta.pop(_ORIGIN, None)
+                target = region.opsets.get(node.domain)
+                if target is not None and next_revision(node, node.version or target, target) is not None:
+                    raise RuntimeError(f"node {node.name!r} was left behind at opset {node.version}")
                 if node.domain in NEWEST or node.version == region.opsets.get(node.domain):
                     node.version = None
                 if node.domain in NEWEST and node.domain not in holder.opset_imports:

@@ -5,6 +5,7 @@
 - BatchNormalization: 7 (no `is_test`), 9 (no `spatial`), 14 (`training_mode`; before, it trains if it has more than one
   output), 15 (types)
 - Dropout: 7 (no `is_test`), 10 (the mask is bool), 12 (`ratio` and `training_mode` are inputs)
+- LayerNormalization: 17
 - GroupNormalization: 21 (scale and bias for each channel; before, for each group)
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ..spelling import BOOL, size_of, transpose_axes
+from ..spelling import BOOL, reduce, size_of, transpose_axes
 from ..step import Result, Step, Value, adapter
 
 _OVER_AN_AXIS = ["Softmax", "LogSoftmax", "Hardmax"]
@@ -97,6 +98,25 @@ def statistics_of_the_type_of_the_input(
     return s.cast(
         s.same(s.cast(X, wide), scale, s.cast(B, wide), s.cast(mean, wide), s.cast(var, wide), count=1)[0], dtype
     )
+
+
+@adapter("LayerNormalization", 17, 0)
+def layer_normalization(
+    s: Step, X: Value, Scale: Value, B: Value | None, *, axis: int, epsilon: float, stash_type: int
+) -> Result:
+    """The formula by which the operator is defined. ONNX's own body for it flattens the input first, for which it needs
+    twice the nodes."""
+    axes = list(range(axis, 0)) if axis < 0 else list(range(axis, s.rank(X)))
+    dtype, wide = s.dtype(X), ir.DataType(stash_type)
+    x = s.cast(X, wide)
+    mean = reduce(s, "ReduceMean", x, axes)
+    centred = s.Sub(x, mean)
+    variance = reduce(s, "ReduceMean", s.Mul(centred, centred), axes)
+    deviation = s.Sqrt(s.Add(variance, s.array(epsilon, wide)))
+    normal = s.Div(centred, deviation)
+    y = s.Mul(normal if dtype == wide else s.cast(normal, dtype), Scale)
+    statistics = [mean, s.Reciprocal(deviation)] if s.wants(1) or s.wants(2) else [None, None]
+    return [y if B is None else s.Add(y, B), *statistics]
 
 
 @adapter("GroupNormalization", 18, 21)

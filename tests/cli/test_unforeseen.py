@@ -72,6 +72,7 @@ def test_memory_that_runs_out_is_nobodys_fault():
 
 
 def test_an_error_of_a_users_operator_is_the_users(monkeypatch):
+    registry.load_builtin()  # before, or they would be loaded into the copy, and be gone with it
     monkeypatch.setattr(registry, "_TABLE", dict(registry._TABLE))
 
     @onnxlift.op("Broken", domain="com.acme")

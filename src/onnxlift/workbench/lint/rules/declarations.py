@@ -31,8 +31,8 @@ def weights_among_the_inputs(file: File) -> Iterable[Found]:
     fold it, fuse it or pack it: ONNX Runtime warns, and is slower. Old exporters listed all weights so, because IR
     version 3 asked for it.
 
-    Remove the name from the inputs of the graph (in PyTorch: export without keep_initializers_as_inputs); `onnxlift
-    edit` can do it. A single number, which is often meant as a default, is not reported."""
+    Remove the name from the inputs of the graph (in PyTorch: export without keep_initializers_as_inputs). A single
+    number, which is often meant as a default, is not reported."""
     if file.proto.ir_version < DEFAULTS_SINCE:
         return
     inputs = {value.name for value in file.proto.graph.input}

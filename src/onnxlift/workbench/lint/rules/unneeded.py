@@ -83,7 +83,7 @@ def inputs_that_nobody_reads(graph: Graph) -> Iterable[Found]:
     Callers have to pass it all the same. Often the exporter has baked in what the input should decide (a flag, a
     length), and then every other value is ignored without a word.
 
-    Find out whether the model was meant to depend on it. If not, remove the input (`onnxlift edit`)."""
+    Find out whether the model was meant to depend on it. If not, export it without the input."""
     for value in graph.model.graph.inputs:
         if not value.uses() and not value.is_graph_output():
             yield Found(value_place("input", value.name), "no node reads it.")

@@ -6,8 +6,10 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from onnxlift.inspection import plain
+
 from .changes import Fact, NodeChange, Renamed, Size, WeightChange, to_dict
-from .text import Listing, counted, fact_lines, name_lines, size_lines, weight_lines
+from .text import counted, fact_lines, name_lines, size_lines, weight_lines
 from .tree import node_lines
 
 ASPECTS = ("interface", "names", "nodes", "weights", "opset", "metadata")
@@ -64,7 +66,7 @@ class DiffReport:
     @property
     def verdict(self) -> str:
         """The answer in one line."""
-        names = f"{Listing.plain(self.a)} and {Listing.plain(self.b)}"
+        names = f"{plain(self.a)} and {plain(self.b)}"
         if self.passed:
             return f"{names} are the same"
         counts = self.counts
@@ -106,7 +108,7 @@ class DiffReport:
             "opset": fact_lines(self.opset),
             "metadata": fact_lines(self.metadata),
             "sizes": size_lines(self.sizes, self.matched),
-            "notes": [*name_lines(self.renamed, self.reordered), *map(Listing.plain, self.notes)],
+            "notes": [*name_lines(self.renamed, self.reordered), *map(plain, self.notes)],
         }
         lines = [self.verdict]
         for title, found in sections.items():

@@ -16,15 +16,6 @@ MOST_WEIGHTS = 10
 LONGEST = 160
 """So many characters of a value are shown."""
 MOST_IN_LIST = 8
-MOST_READERS = 2
-
-
-class Listing:
-    """How names and values of a model are written."""
-
-    @staticmethod
-    def plain(text: str) -> str:
-        return escaped(text)
 
 
 def counted(count: int, noun: str) -> str:

@@ -57,4 +57,4 @@ def test_the_commands_of_the_page_print_what_it_shows(models: None) -> None:
 def test_the_python_of_the_page_runs(models: None) -> None:
     (code,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
     names: dict[str, object] = {}
-    exec(compile(code.replace("from onnxlift import", "from onnxlift.workbench.diff import"), "diff.md", "exec"), names)
+    exec(compile(code, "diff.md", "exec"), names)

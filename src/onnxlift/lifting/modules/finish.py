@@ -27,7 +27,7 @@ from onnxlift.lifting.modules.statements.dead_code import remove_dead_code
 from onnxlift.lifting.modules.statements.size_sources import read_from_parameters
 from onnxlift.lifting.ops.layers import Weight
 from onnxlift.lifting.ops.operand import Tensor
-from onnxlift.lifting.tree.paths import owner_of
+from onnxlift.lifting.tree.paths import owner_of_weight
 from onnxlift.lifting.tree.plan import ModulePlan
 from onnxlift.stages import Stage, step
 
@@ -151,7 +151,7 @@ def _is_owned_above(value: ir.Value, module: Module, model: ir.Model) -> bool:
     if not origin.is_in_state_dict or origin.is_nameless or not exporter_of(model).is_pytorch:
         return False
     at_root = "." not in (value.name or "") and not origin.is_made
-    owner = () if at_root else owner_of(value)
+    owner = () if at_root else owner_of_weight(value)
     return owner is not None and len(owner) < len(module.path) and module.path[: len(owner)] == owner
 
 

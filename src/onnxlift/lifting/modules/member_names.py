@@ -16,7 +16,7 @@ from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.lifting.code.identifiers import attribute
 from onnxlift.lifting.code.naming import Candidate, Chosen, Rules
 from onnxlift.lifting.ops.layers import Layer
-from onnxlift.lifting.tree.paths import Path, flat_layer_name, owner_of
+from onnxlift.lifting.tree.paths import Path, flat_layer_name, owner_of_weight
 
 from .module import DICT_METHODS, Module, Stored
 
@@ -178,7 +178,7 @@ def _told_by_idiom(new: NewConstant) -> Iterator[Candidate]:
 def _state_key(new: NewConstant) -> Iterator[Candidate]:
     """Call a constant by its key in the state dict. Take the whole key below the module, if its container would hold
     nothing else; otherwise take the last part."""
-    owner = owner_of(new.value)
+    owner = owner_of_weight(new.value)
     if owner is None:
         return
     relative, above = (*owner, new.name.rpartition(".")[2]), new.module.path

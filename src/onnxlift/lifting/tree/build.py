@@ -38,7 +38,7 @@ from onnxlift.lifting.ops.layer_nodes import family_of, is_weighted
 from .borders import find_borders
 from .calls import find_calls
 from .flow import SIZES
-from .paths import ModulePaths, Path, owner_of
+from .paths import ModulePaths, Path, owner_of_weight
 from .plan import ModulePlan, child_around, homes, is_within, kind, moved_up
 from .reads import outer_reads
 from .settle import settle
@@ -216,7 +216,7 @@ def _is_module(plan: ModulePlan, paths: Mapping[ir.Node, Path], owned: set[ir.No
         if is_weighted(node) and node.op_type != "MatMul":
             is_inside = len(inner) == 1 and (inner[0].isdigit() or _is_placed(node, owned))
             return plan.called and _has_weights(node) and is_inside
-        return plan.called and not inner and any(owner_of(v) == plan.path for v in _parameters(node))
+        return plan.called and not inner and any(owner_of_weight(v) == plan.path for v in _parameters(node))
     if _is_layer(plan, paths):
         return False
     if not plan.called and all(isinstance(i, ModulePlan) and i.path[-1].isdigit() for i in plan.items):
@@ -247,8 +247,8 @@ def _is_layer(plan: ModulePlan, paths: Mapping[ir.Node, Path]) -> bool:
         return False
     # If it is this very plan that holds the weights, a module around the layer would rename them. Where they have no
     # names PyTorch's exporters still know: a layer inside would have a plan of its own.
-    is_owner = any(owner_of(weight) == plan.path for weight in weights) or (
-        not any(owner_of(weight) for weight in weights) and _is_from_torch(layer)
+    is_owner = any(owner_of_weight(weight) == plan.path for weight in weights) or (
+        not any(owner_of_weight(weight) for weight in weights) and _is_from_torch(layer)
     )
     return len(plan.items) - len(holders) < (LARGEST_SLICE if is_owner else CLASS_NODES)
 

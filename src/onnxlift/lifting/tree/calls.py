@@ -26,7 +26,7 @@ import onnx_ir as ir
 
 from onnxlift.lifting.ops.layer_nodes import is_weighted
 
-from .paths import Path, owner_of, weights_of
+from .paths import Path, owner_of_weight, weights_of
 from .reads import outer_reads
 
 
@@ -61,7 +61,7 @@ def _number_layers(nodes: Iterable[ir.Node]) -> dict[ir.Node, int]:
     """Return the call of each node that holds weights, by rule 1; nothing if there is only one call."""
     readers: dict[tuple[object, ...], list[ir.Node]] = {}
     for node in nodes:
-        weights = [v for v in weights_of(node) if is_weighted(node) or owner_of(v) is not None]
+        weights = [v for v in weights_of(node) if is_weighted(node) or owner_of_weight(v) is not None]
         if weights:
             readers.setdefault((node.op_type, *weights), []).append(node)
     count = gcd(*map(len, readers.values()))

@@ -202,7 +202,7 @@ def _read_again(paths: ModulePaths) -> dict[Path, set[str]]:
         counted = _COUNTED.fullmatch(path[-1]) if path and not is_weighted(node) else None
         if counted is not None:
             home = (*path[:-1], counted[1])
-            if any(owner_of(value) == home for value in weights_of(node)):
+            if any(owner_of_weight(value) == home for value in weights_of(node)):
                 found.setdefault(home, set()).add(path[-1])
     return found
 
@@ -286,7 +286,7 @@ def _choose(node: ir.Node, by_exporter: Path | None, by_weights: Path | None, pa
 
 def _is_layers(node: ir.Node, owner: Path, paths: ModulePaths) -> bool:
     """Tell whether a weight that an operator reads belongs to a layer that is called under its own name."""
-    tensors = [value for value in weights_of(node) if owner_of(value) == owner]
+    tensors = [value for value in weights_of(node) if owner_of_weight(value) == owner]
     for value in tensors:
         if value not in paths.of_layers:
             layers = (user for user, _ in islice(value.uses(), MOST_TIED) if is_weighted(user))
@@ -310,7 +310,7 @@ def _is_tied(node: ir.Node, owner: Path) -> bool:
     be called, such as `shared.weight` of an encoder's and a decoder's embedding. Or it is called by its own name, and
     this node has another name, even without the number of a further call.
     """
-    tensors = [value for value in weights_of(node) if owner_of(value) == owner]
+    tensors = [value for value in weights_of(node) if owner_of_weight(value) == owner]
     readers = {user for value in tensors for user, _ in islice(value.uses(), MOST_TIED + 1)}
     users = {user for user in readers if is_weighted(user)}
     paths = {user: _by_exporter(user) for user in users}
@@ -376,7 +376,7 @@ _FLAT = re.compile(
 def _from_weights(node: ir.Node, by_exporter: Path | None) -> Path | None:
     """Return the owner of the node's named weights. If there are several, as with layers that share a matrix, the
     exporter's path decides, or else the longest."""
-    owners = [owner for value in weights_of(node) if (owner := owner_of(value)) is not None]
+    owners = [owner for value in weights_of(node) if (owner := owner_of_weight(value)) is not None]
     if by_exporter in owners:
         return by_exporter
     return max(owners, key=len) if owners else None
@@ -391,19 +391,19 @@ def weights_of(node: ir.Node) -> list[ir.Value]:
     return [v for v in constants if v.dtype in FLOATS or is_weighted(node)]
 
 
-def owner_of(weight: ir.Value) -> Path | None:
+def owner_of_weight(weight: ir.Value) -> Path | None:
+    """Return the module path in the name of a weight, or None. A name with `/` or `:` has one only if it is known as a
+    key of PyTorch's: in the names of others, they part scopes and results."""
+    return owner_of(weight.name, is_key=origin_of(weight).key is not None)
+
+
+def owner_of(name: str | None, *, is_key: bool = False) -> Path | None:
     """Return the module path in the name of a weight: `encoder.layer.0.query.weight` -> (encoder, layer, 0, query).
-    Return None for names that come from no module tree. A name with `/` or `:` does only if it is known as a key of
-    PyTorch's: in those of others, they part scopes and results."""
-    name = weight.name or ""
-    is_scope = ("/" in name or ":" in name) and origin_of(weight).key is None
-    return None if is_scope else path_in_key(name)
-
-
-def path_in_key(key: str) -> Path | None:
-    """Return the module path in a key of the state dict; None if it has none, or says nothing."""
-    parts = tuple(key.split("."))
-    return parts[:-1][:DEEPEST] if len(parts) > 1 and all(parts) and not says_nothing(key) else None
+    Return None for names that come from no module tree. `is_key` says that it is a key of the state dict."""
+    if not name or says_nothing(name) or "." not in name or (not is_key and ("/" in name or ":" in name)):
+        return None
+    parts = tuple(name.split("."))
+    return parts[:-1][:DEEPEST] if all(parts) else None
 
 
 def flat_layer_name(name: str | None) -> str | None:

@@ -29,7 +29,7 @@ from onnxlift.lifting.code.reads import variables_read
 from onnxlift.lifting.code.statements import Assign, Block, Return, Statement, blocks, expressions, walk_statements
 from onnxlift.lifting.modules.classes.module_class import ModuleClass
 from onnxlift.lifting.modules.module import Module, Stored
-from onnxlift.lifting.tree.paths import Path, owner_of, path_in_key
+from onnxlift.lifting.tree.paths import Path, owner_of, owner_of_weight
 
 Registered = Mapping[Path, int]
 """The place of each module or tensor among those of the original, by path."""
@@ -45,7 +45,7 @@ def registration_order(graph: ir.Graph) -> Registered:
     places: dict[Path, int] = {}
     for place, name in enumerate(parameters_in_order(graph) or graph.initializers):
         value = graph.initializers.get(name)
-        owner = () if "." not in name else path_in_key(name) if value is None else owner_of(value)
+        owner = () if "." not in name else owner_of(name, is_key=True) if value is None else owner_of_weight(value)
         if owner is not None and not _is_buffer(value):
             path = (*owner, name.rpartition(".")[2])
             for length in range(1, len(path) + 1):

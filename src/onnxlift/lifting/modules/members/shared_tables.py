@@ -23,7 +23,7 @@ from onnxlift.ir.origin.exported import parameters_in_order
 from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.lifting.modules.module import Module, state_entries
 from onnxlift.lifting.ops.layers import Layer
-from onnxlift.lifting.tree.paths import Path, owner_of
+from onnxlift.lifting.tree.paths import Path, owner_of_weight
 
 
 def add_shared_tables(root: Module, model: ir.Model) -> int:
@@ -60,7 +60,9 @@ def _embeddings(module: Module, path: Path = ()) -> Iterator[tuple[Path, Layer]]
 
 def _owner(value: ir.Value) -> Path | None:
     """Return the owner by rule 1."""
-    return owner_of(value) if (value.name or "").endswith(".weight") and not origin_of(value).is_nameless else None
+    return (
+        owner_of_weight(value) if (value.name or "").endswith(".weight") and not origin_of(value).is_nameless else None
+    )
 
 
 def _lost_owner(paths: list[Path], lost: list[str]) -> Path | None:

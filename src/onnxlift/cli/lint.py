@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -35,6 +36,22 @@ if TYPE_CHECKING:
     from onnxlift.workbench.lint.report import LintFix
 
 
+class Severity(StrEnum):
+    """The values of --fail-on. (Older releases of typer do not know Literal.)"""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+
+class Format(StrEnum):
+    """The values of --format."""
+
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+
+
 def lint(
     models: Models,
     select: Annotated[
@@ -50,13 +67,11 @@ def lint(
     ] = None,
     no_weights: Annotated[bool, typer.Option("--no-weights", help="Do not look at the numbers of weights.")] = False,
     fail_on: Annotated[
-        Literal["error", "warning", "info"],
+        Severity,
         typer.Option("--fail-on", help="The least severity for which the exit status is 1."),
-    ] = "warning",
+    ] = Severity.WARNING,
     every_place: Annotated[bool, typer.Option("--all", help="List every place, and not only the first few.")] = False,
-    format: Annotated[
-        Literal["text", "json", "sarif"], typer.Option("--format", help="How to print findings.")
-    ] = "text",
+    format: Annotated[Format, typer.Option("--format", help="How to print findings.")] = Format.TEXT,
     fix: Annotated[
         bool, typer.Option("--fix", help="Mend what can be mended exactly; -o says where to write.")
     ] = False,
@@ -91,13 +106,13 @@ def lint(
     """
     if output is not None and not fix:
         raise typer.BadParameter("-o says where to write a model that --fix has mended: pass --fix as well.")
-    json = json or format == "json"
+    json = json or format is Format.JSON
     options: dict[str, Any] = {
         "select": tuple(select or ()),
         "ignore": tuple(ignore or ()),
         "target": target,
         "weights": not no_weights,
-        "fail_on": fail_on,
+        "fail_on": fail_on.value,
     }
     if fix:
         checking = {
@@ -115,7 +130,7 @@ def lint(
         change_each("lint", models, verb, Target(output, force, external_data), json=json, quiet=quiet, jobs=jobs)
         return
     work = partial(_look, options=options, every_place=every_place)
-    if format == "sarif":
+    if format is Format.SARIF:
         _print_sarif(models, work, jobs)
     else:
         run_each("lint", models, work, json=json, quiet=quiet, jobs=jobs)

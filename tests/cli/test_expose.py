@@ -38,7 +38,9 @@ def test_json_lists_them_with_their_types(model: Path) -> None:
 
 
 def test_a_pipe_carries_the_model(model: Path) -> None:
-    result = CliRunner().invoke(app, ["expose", "-", "a", "--no-verify", "-o", "-"], input=model.read_bytes())
+    result = CliRunner().invoke(
+        app, ["expose", "-", "a", "--no-verify", "--quiet", "-o", "-"], input=model.read_bytes()
+    )
     assert outputs_of(onnx.load_from_string(result.stdout_bytes)) == ["y", "z", "a"]
 
 

@@ -51,7 +51,9 @@ def test_several_models_go_to_a_folder(model: Path, tmp_path: Path) -> None:
 
 
 def test_a_pipe_carries_the_part(model: Path) -> None:
-    result = CliRunner().invoke(app, ["extract", "-", "--to", "a", "--no-verify", "-o", "-"], input=model.read_bytes())
+    result = CliRunner().invoke(
+        app, ["extract", "-", "--to", "a", "--no-verify", "--quiet", "-o", "-"], input=model.read_bytes()
+    )
     assert result.exit_code == 0
     part = onnx.load_from_string(result.stdout_bytes)
     assert (inputs_of(part), outputs_of(part)) == (["x"], ["a"])

@@ -75,7 +75,7 @@ def test_several_models_give_a_line_of_json_each(model: Path, odd: Path, tmp_pat
 
 
 def test_a_pipe_carries_the_model(model: Path) -> None:
-    result = CliRunner().invoke(app, ["infer", "-", "--no-verify", "-o", "-"], input=model.read_bytes())
+    result = CliRunner().invoke(app, ["infer", "-", "--no-verify", "--quiet", "-o", "-"], input=model.read_bytes())
     assert len(onnx.load_from_string(result.stdout_bytes).graph.value_info) == 3
 
 

@@ -50,7 +50,7 @@ def test_json_has_the_envelope_of_all_verbs(model: Path) -> None:
 
 
 def test_a_pipe_carries_the_first_model_and_the_result(model: Path) -> None:
-    arguments = ["merge", "-", str(model), "--map", "y=x", "--no-verify", "-o", "-"]
+    arguments = ["merge", "-", str(model), "--map", "y=x", "--no-verify", "--quiet", "-o", "-"]
     result = CliRunner().invoke(app, arguments, input=model.read_bytes())
     assert outputs_of(onnx.load_from_string(result.stdout_bytes)) == ["z", "y", "b_z"]
 

@@ -42,7 +42,8 @@ def check_nodes(model: ir.Model) -> None:
     """Raise InvalidModelError if a node breaks a rule that can be told without types."""
     found = list(broken(model, typed=False))
     if found:
-        found += _typed(model, infer(model), {node for node, _ in found})
+        told = {node for node, _ in found}
+        found += _typed(model, infer(model, broken=told), told)
         raise InvalidModelError([finding for _, finding in found])
 
 

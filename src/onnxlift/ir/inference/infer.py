@@ -53,11 +53,12 @@ _Size = int | ir.SymbolicDim
 TypeAndShape = tuple[ir.TypeProtocol | None, ir.Shape | None]
 
 
-def infer(model: ir.Model) -> Mapping[ir.Node, str]:
+def infer(model: ir.Model, *, broken: Collection[ir.Node] = ()) -> Mapping[ir.Node, str]:
     """Set the type and shape of every value of `model`, as far as they can be known before it runs.
 
-    Return the nodes of the main graph that ONNX's own inference refuses, each with its reason."""
-    inference = Inference(model)
+    Return the nodes of the main graph that ONNX's own inference refuses, each with its reason. It is not asked about
+    nodes that are known to be `broken`: some of its releases divide by a stride of 0, which ends the process."""
+    inference = Inference(model, broken)
     inference.run()
     return inference.refusals
 
@@ -78,8 +79,9 @@ class _FunctionCall:
 class Inference:
     """One run of inference over one model."""
 
-    def __init__(self, model: ir.Model) -> None:
+    def __init__(self, model: ir.Model, broken: Collection[ir.Node] = ()) -> None:
         self.model = model
+        self.broken = broken
         self.declared: dict[ir.Value, TypeAndShape] = {}
         self.calls: dict[ir.OperatorIdentifier, _FunctionCall] = {}
         self.results: dict[object, list[TypeAndShape]] = {}
@@ -186,7 +188,7 @@ class Inference:
                 else:
                     self.assign(output, ir.TensorType(known[0]), ir.Shape(known[1]))
             return
-        found = self._infer_by_schema(node, view, opsets)
+        found = {} if node in self.broken else self._infer_by_schema(node, view, opsets)
         for output in node.outputs:
             self.assign(output, *found.get(output.name or "", (None, None)))
         if standard:

@@ -117,16 +117,19 @@ def test_a_norm_in_training_mode_stays() -> None:
 
 def test_a_convolution_that_is_an_output_stays() -> None:
     weights = {name: WEIGHTS[name] for name in ("w", "k")}
-    model = model_of("(float[n, 4, h, q] x) => (float[n, 6, d, e] a, float[n, 6, d, e] y) "
-                     "{ a = Conv(x, w) y = Mul(a, k) }", weights)  # fmt: skip
+    model = model_of(
+        "(float[n, 4, h, q] x) => (float[n, 6, d, e] a, float[n, 6, d, e] y) { a = Conv(x, w) y = Mul(a, k) }", weights
+    )
     result = onnxlift.simplify(model, verify=False).proto()
     assert operators(result) == ["Conv", "Mul"]
     assert_same(model, result, {"x": X})
 
 
 def test_weights_that_are_inputs_stay() -> None:
-    model = model_of("(float[n, 4, h, q] x, float[6, 4, 3, 3] w) => (float[n, 6, d, e] y) "
-                     "{ a = Conv(x, w) y = Mul(a, k) }", {"k": WEIGHTS["k"], "w": WEIGHTS["w"]})  # fmt: skip
+    model = model_of(
+        "(float[n, 4, h, q] x, float[6, 4, 3, 3] w) => (float[n, 6, d, e] y) { a = Conv(x, w) y = Mul(a, k) }",
+        {"k": WEIGHTS["k"], "w": WEIGHTS["w"]},
+    )
     result = onnxlift.simplify(model, verify=False).proto()
     assert operators(result) == ["Conv", "Mul"] and [value.name for value in result.graph.input] == ["x", "w"]
     assert_same(model, result, {"x": X}, {"x": X, "w": 2 * WEIGHTS["w"]})

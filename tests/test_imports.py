@@ -14,7 +14,7 @@ LAYERS = (
     ("workbench",),
     ("verification",),
     ("api", "extend"),
-    ("pipeline", "inspection"),
+    ("pipeline",),
     ("lifted",),
     ("lifting.structures",),
     ("lifting.stages",),
@@ -45,7 +45,7 @@ LAYERS = (
     ("ir.graph",),
     ("unforeseen",),
     ("stages", "report", "run", "saving"),
-    ("sizes",),
+    ("sizes", "terminal"),
     ("errors",),
 )
 """From the top down: what is in a layer may import what is in the layers below it, and in its own package."""

@@ -37,6 +37,7 @@ NAMES = (
         "expose",
         "extract",
         "infer",
+        "inspect",
         "lint",
         "merge",
         "opset",

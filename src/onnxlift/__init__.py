@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .workbench.expose import expose
     from .workbench.extract import extract
     from .workbench.infer import infer
+    from .workbench.inspect import inspect
     from .workbench.lint.lint import lint
     from .workbench.merge import merge
     from .workbench.opset import opset
@@ -39,6 +40,7 @@ _HOMES = {
     "expose": ".workbench.expose",
     "extract": ".workbench.extract",
     "infer": ".workbench.infer",
+    "inspect": ".workbench.inspect",
     "lint": ".workbench.lint.lint",
     "merge": ".workbench.merge",
     "opset": ".workbench.opset",
@@ -67,6 +69,7 @@ __all__ = [
     "expose",
     "extract",
     "infer",
+    "inspect",
     "lift",
     "lint",
     "merge",

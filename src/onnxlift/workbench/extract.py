@@ -179,7 +179,7 @@ def _depending(
 def _of_module(model: ir.Model, module: str, notes: list[str]) -> Part:
     """Return the part that a module is. Constants that are computed outside are computed inside as well."""
     graph = model.graph
-    own = nodes_of_module(graph, module)
+    own = nodes_of_module(graph, module, "Say where to cut by values (--from, --to).")
     between = nodes_in_gaps(graph, own)
     if between:
         count = "1 node" if len(between) == 1 else f"{len(between)} nodes"

@@ -24,8 +24,10 @@ def module_path(node: ir.Node) -> str:
     return ".".join(name.split("/")[:-1]) if len(name) <= LONGEST_NAME else ""
 
 
-def nodes_of_module(graph: ir.Graph, module: str) -> list[ir.Node]:
-    """Return the nodes at or below the module. Raises an error that suggests others if there are none."""
+def nodes_of_module(graph: ir.Graph, module: str, otherwise: str = "") -> list[ir.Node]:
+    """Return the nodes at or below the module. Raises an error that suggests others if there are none.
+
+    `otherwise` says what to do with a model whose nodes tell no modules."""
     wanted = ".".join(module.replace("/", ".").strip(".").split())
     paths = {node: module_path(node) for node in graph}
     found = [node for node, path in paths.items() if _is_below(path, wanted)]
@@ -44,7 +46,7 @@ def nodes_of_module(graph: ir.Graph, module: str) -> list[ir.Node]:
     if not known:
         raise OnnxLiftError(
             f"no module {quote(wanted)} was found: the nodes of this model do not tell which modules they are in. "
-            "Say where to cut by values (--from, --to)."
+            f"{otherwise}".rstrip()
         )
     by_depth = sorted(known, key=lambda path: path.count("."))
     raise OnnxLiftError(f"no node is in a module {quote(wanted)}{suggestion(wanted, by_depth)}.")

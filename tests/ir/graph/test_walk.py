@@ -6,9 +6,9 @@ import onnx
 import pytest
 
 import onnxlift
-from onnxlift.inspection import inspect
 from onnxlift.ir.graph.walk import all_nodes, opset_of, regions
 from onnxlift.ir.load import load
+from onnxlift.workbench.inspect import inspect
 
 MISH = """<ir_version: 8, opset_import: ["{imported}": 18]> g (float[n] x) => (float[n] y) { y = {written}Mish(x) }"""
 BOTH_SPELLINGS = pytest.mark.parametrize(

@@ -111,6 +111,11 @@ class StoredBytes:
     offset: int
     length: int
 
+    @property
+    def is_absent(self) -> bool:
+        """Tell whether the bytes are not there, because nobody wanted external data."""
+        return not isinstance(self.source, DataFile) and self.offset + self.length > len(self.source)
+
     def view(self) -> memoryview:
         if isinstance(self.source, DataFile):
             return self.source.view(self.offset, self.length)

@@ -10,9 +10,10 @@ import onnx
 import onnx_ir as ir
 
 from onnxlift.ir.graph.interface import interface_of
+from onnxlift.workbench.numbers import type_name
 
 from .changes import Fact
-from .numbers import Tolerance, digest, distance, shape_of, type_name
+from .numbers import Tolerance, digest, distance, shape_of
 
 Pairs = list[tuple[int, int]]
 

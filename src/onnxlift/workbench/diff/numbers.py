@@ -64,12 +64,6 @@ def is_setting(tensor: ir.TensorProtocol) -> bool:
     return tensor.dtype not in FLOATS and tensor.dtype not in COMPLEX and tensor.size <= MOST_SETTING
 
 
-def type_name(dtype: ir.DataType) -> str:
-    """Return the name of an element type as numpy has it."""
-    name = dtype.name.lower()
-    return {"float": "float32", "double": "float64"}.get(name, name)
-
-
 def shape_of(tensor: ir.TensorProtocol) -> tuple[int, ...]:
     return tuple(int(size) for size in tensor.shape.numpy())
 

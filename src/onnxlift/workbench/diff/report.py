@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from onnxlift.inspection import plain
+from onnxlift.terminal import plain
 
 from .changes import Fact, NodeChange, Renamed, Size, WeightChange, to_dict
 from .text import counted, fact_lines, name_lines, size_lines, weight_lines

@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from onnxlift.errors import quote
-from onnxlift.inspection import plain as escaped
 from onnxlift.sizes import format_bytes
+from onnxlift.terminal import LONGEST, value_text
+from onnxlift.terminal import plain as escaped
 
 from .changes import Detail, Fact, NodeChange, Renamed, Size, WeightChange
 from .numbers import Distance
 
 MOST_WEIGHTS = 10
-LONGEST = 160
-"""So many characters of a value are shown."""
-MOST_IN_LIST = 8
 
 
 def counted(count: int, noun: str) -> str:
@@ -33,11 +31,11 @@ def fact_lines(facts: Sequence[Fact]) -> list[str]:
 
 def _changed(a: Any, b: Any) -> str:
     if a is None:
-        return f"added, {_value(b)}"
+        return f"added, {value_text(b)}"
     if b is None:
-        return f"removed, {_value(a)}"
+        return f"removed, {value_text(a)}"
     start = _first_difference(a, b) if isinstance(a, str) and isinstance(b, str) else 0
-    return f"{_value(a, start)} -> {_value(b, start)}"
+    return f"{value_text(a, start)} -> {value_text(b, start)}"
 
 
 def _first_difference(a: str, b: str) -> int:
@@ -48,22 +46,11 @@ def _first_difference(a: str, b: str) -> int:
     return shared - 20 if shared > LONGEST - 20 else 0
 
 
-def _value(value: Any, start: int = 0) -> str:
-    if isinstance(value, float):
-        return f"{value:.7g}"
-    if isinstance(value, list | tuple):
-        shown = ", ".join(_value(each) for each in value[:MOST_IN_LIST])
-        return f"[{shown}]" if len(value) <= MOST_IN_LIST else f"[{shown}, ... {len(value):,} in all]"
-    text = escaped(str(value)[start : start + LONGEST])
-    before = "..." if start else ""
-    return f"{before}{text}{'...' if len(str(value)) > start + LONGEST else ''}"
-
-
 def detail_text(detail: Detail) -> str:
     """Write one change of a node."""
     if detail.what == "outputs":
         return f"{detail.a} -> {counted(detail.b, 'output')}"
-    a, b = ("none" if value is None else _value(value) for value in (detail.a, detail.b))
+    a, b = ("none" if value is None else value_text(value) for value in (detail.a, detail.b))
     return f"{escaped(detail.name)} {a} -> {b}"
 
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from onnxlift.inspection import plain
+from onnxlift.terminal import plain
 
 from .changes import NodeChange
 from .text import node_text

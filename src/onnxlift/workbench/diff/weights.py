@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from onnxlift.errors import quote
 from onnxlift.ir.graph.nodes import is_standard
+from onnxlift.workbench.numbers import type_name
 
 from .changes import WeightChange, WeightForm
 from .numbers import (
@@ -22,7 +23,6 @@ from .numbers import (
     is_setting,
     rearranged,
     shape_of,
-    type_name,
 )
 from .places import module_of_item
 from .view import Item, Side

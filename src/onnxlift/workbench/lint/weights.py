@@ -1,4 +1,4 @@
-"""Look at weights one after the other, piece by piece, so that a model of any size takes little memory."""
+"""Look at weights one after the other: who reads them, and what their numbers are."""
 
 from __future__ import annotations
 
@@ -6,24 +6,20 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
 from onnxlift.ir.graph.interface import interface_of
-from onnxlift.ir.graph.types import FLOATS, INTEGERS
+from onnxlift.ir.graph.types import FLOATS
 from onnxlift.ir.graph.walk import Region
-from onnxlift.ir.reading.tensors import CHUNK, DataFile, FileTensor
+from onnxlift.workbench.numbers import Numbers, numbers_of, pieces
 
 from .rule import Place
 from .subject import Graph, value_place
 
 _PASSING_ON = frozenset("Transpose Reshape Squeeze Unsqueeze Identity Cast DequantizeLinear Flatten".split())
 _MOST_STEPS = 4
-_EXACT = {ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16}
-"""Floats that numpy computes with itself. Others are looked at as float32, which holds them exactly."""
 
 
 @dataclass(frozen=True)
@@ -32,25 +28,6 @@ class Use:
 
     node: ir.Node
     index: int
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """What there is to know of the numbers of a tensor. `least` and `greatest` are of those that are finite."""
-
-    count: int
-    least: float
-    greatest: float
-    nans: int = 0
-    highs: int = 0
-    """How many are +inf, and `lows` how many are -inf."""
-    lows: int = 0
-    subnormals: int = 0
-
-    @property
-    def is_one_number(self) -> bool:
-        """Tell whether all elements are equal."""
-        return self.count > 0 and not (self.nans or self.highs or self.lows) and self.least == self.greatest
 
 
 @dataclass(frozen=True)
@@ -103,69 +80,9 @@ def weights(graph: Graph) -> Iterator[Weight]:
                 yield Weight(graph, region, value, value.const_value, seen)
 
 
-def pieces(tensor: ir.TensorProtocol) -> Iterator[npt.NDArray[Any]]:
-    """Yield the elements of a tensor in flat pieces of at most a mebibyte, without holding all in memory."""
-    if isinstance(tensor, FileTensor) and isinstance(tensor.raw.source, DataFile) and tensor.dtype.bitwidth >= 8:
-        dtype = tensor.dtype.numpy().newbyteorder("<")
-        rest = b""
-        for chunk in tensor.raw.source.chunks(tensor.raw.offset, tensor.raw.length):
-            chunk = rest + chunk if rest else chunk
-            whole = len(chunk) - len(chunk) % dtype.itemsize
-            rest = chunk[whole:]
-            yield np.frombuffer(chunk[:whole] if rest else chunk, dtype)
-        return
-    flat = tensor.numpy().reshape(-1)
-    step = max(CHUNK // max(flat.itemsize, 1), 1)
-    for start in range(0, flat.size, step):
-        yield flat[start : start + step]
-
-
 def fingerprint(tensor: ir.TensorProtocol) -> bytes:
     """Return a digest of the numbers: equal ones have the same, and different ones do not."""
     digest = hashlib.blake2b(digest_size=32)
     for piece in pieces(tensor):
         digest.update(np.ascontiguousarray(piece).view(np.uint8).data)
     return digest.digest()
-
-
-def numbers_of(tensor: ir.TensorProtocol) -> Numbers:
-    """Return what there is to know of the numbers of a tensor, after one look at each."""
-    found = Numbers(0, float("inf"), float("-inf"))
-    if tensor.dtype not in FLOATS and tensor.dtype not in INTEGERS and tensor.dtype != ir.DataType.BOOL:
-        return found
-    is_float = tensor.dtype in FLOATS
-    for piece in pieces(tensor):
-        array = piece.astype(np.float32) if is_float and tensor.dtype not in _EXACT else piece
-        found = _joined(found, _of_piece(array, is_float))
-    return found
-
-
-def _of_piece(array: npt.NDArray[Any], is_float: bool) -> Numbers:
-    if not array.size:
-        return Numbers(0, float("inf"), float("-inf"))
-    least, greatest = array.min(), array.max()
-    if not is_float:
-        return Numbers(array.size, int(least), int(greatest))
-    nans = highs = lows = 0
-    if not (np.isfinite(least) and np.isfinite(greatest)):
-        nans = int(np.isnan(array).sum())
-        highs, lows = int((array == np.inf).sum()), int((array == -np.inf).sum())
-        finite = array[np.isfinite(array)]
-        least, greatest = (finite.min(), finite.max()) if finite.size else (float("inf"), float("-inf"))
-    subnormals = 0
-    if array.dtype != np.float16 and least < np.finfo(array.dtype).tiny:
-        size = np.abs(array)
-        subnormals = int(((size < np.finfo(array.dtype).tiny) & (size > 0)).sum())
-    return Numbers(array.size, float(least), float(greatest), nans, highs, lows, subnormals)
-
-
-def _joined(a: Numbers, b: Numbers) -> Numbers:
-    return Numbers(
-        a.count + b.count,
-        min(a.least, b.least),
-        max(a.greatest, b.greatest),
-        a.nans + b.nans,
-        a.highs + b.highs,
-        a.lows + b.lows,
-        a.subnormals + b.subnormals,
-    )

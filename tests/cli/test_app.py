@@ -16,3 +16,14 @@ def test_every_file_with_a_function_of_its_name_is_a_command(run: Run) -> None:
     for path in Path(cli.__path__[0]).glob("*.py"):
         has_command = f"\ndef {path.stem}(" in path.read_text(encoding="utf-8")
         assert has_command == bool(re.search(rf"^\W*{path.stem} ", out, re.MULTILINE)), path.stem
+
+
+def test_help_shows_the_examples_as_they_are_typed(run: Run) -> None:
+    examples = 0
+    for path in Path(cli.__path__[0]).glob("*.py"):
+        for example in re.findall(r"^ +(Example: .*)$", path.read_text(encoding="utf-8"), re.MULTILINE):
+            _, out, _ = run(path.stem, "--help")
+            assert "".join(example.split()) in "".join(out.split()), example
+            examples += 1
+    assert examples > 10
+    assert "'*Relu*'" in run("expose", "--help")[1]

@@ -66,5 +66,10 @@ def _debuggable(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+def _help(command: Callable[..., None]) -> str:
+    """Return the docstring for `--help`, which is read as Markdown: an asterisk in a glob is no emphasis."""
+    return inspect.cleandoc(command.__doc__ or "").replace("*", r"\*")
+
+
 for _command in _commands():
-    app.command()(_debuggable(_command))
+    app.command(help=_help(_command))(_debuggable(_command))

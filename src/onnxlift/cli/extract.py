@@ -7,29 +7,11 @@ from typing import Annotated
 
 import typer
 
-from .each import Target, change_each
-from .options import (
-    Atol,
-    Dim,
-    ExternalData,
-    Force,
-    Input,
-    Jobs,
-    Json,
-    Memory,
-    Models,
-    Output,
-    Quiet,
-    Rtol,
-    Seed,
-    Shape,
-    Timeout,
-    Verify,
-    parse_dims,
-    parse_shapes,
-)
+from .changing import Change, changes_models
+from .options import Models
 
 
+@changes_models
 def extract(
     models: Models,
     from_: Annotated[
@@ -52,22 +34,7 @@ def extract(
         str | None,
         typer.Option("--module", metavar="PATH", help="A module instead: all nodes in encoder.layer.0, say."),
     ] = None,
-    output: Output = None,
-    verify: Verify = True,
-    input: Input = None,
-    shape: Shape = None,
-    dim: Dim = None,
-    seed: Seed = 0,
-    rtol: Rtol = None,
-    atol: Atol = None,
-    timeout: Timeout = 300.0,
-    memory: Memory = None,
-    external_data: ExternalData = "auto",
-    force: Force = False,
-    jobs: Jobs = 1,
-    quiet: Quiet = False,
-    json: Json = False,
-) -> None:
+) -> Change:
     """Write a part of a model as a model of its own: what lies between some values, or a module.
 
     Its inputs have the types that inference finds, named sizes included. Weights, functions and opsets come along as
@@ -80,19 +47,9 @@ def extract(
     """
     from onnxlift.workbench.extract import extract as run
 
-    verb = partial(
+    return models, partial(
         run,
         from_=tuple(from_ or ()),
         to=tuple(to or ()),
         module=module,
-        verify=verify,
-        inputs=input,
-        shapes=parse_shapes(shape or ()),
-        dims=parse_dims(dim or ()),
-        seed=seed,
-        rtol=rtol,
-        atol=atol,
-        timeout=timeout,
-        memory=memory,
     )
-    change_each("extract", models, verb, Target(output, force, external_data), json=json, quiet=quiet, jobs=jobs)

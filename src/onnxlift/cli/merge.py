@@ -9,27 +9,11 @@ import typer
 
 from onnxlift.errors import OnnxLiftError
 
-from .each import STANDARD, Target, change_each
-from .options import (
-    Atol,
-    Dim,
-    ExternalData,
-    Force,
-    Input,
-    Json,
-    Memory,
-    Output,
-    Quiet,
-    Rtol,
-    Seed,
-    Shape,
-    Timeout,
-    Verify,
-    parse_dims,
-    parse_shapes,
-)
+from .changing import Change, changes_models
+from .each import STANDARD
 
 
+@changes_models
 def merge(
     first: Annotated[
         str, typer.Argument(metavar="A", help="The model that runs first: a file, or - for standard input.")
@@ -46,21 +30,7 @@ def merge(
     prefix_a: Annotated[str, typer.Option("--prefix-a", metavar="TEXT", help="Put before all names of A.")] = "",
     prefix_b: Annotated[str, typer.Option("--prefix-b", metavar="TEXT", help="Put before all names of B.")] = "",
     keep: Annotated[bool, typer.Option("--keep", help="Keep the outputs of A that were connected.")] = False,
-    output: Output = None,
-    verify: Verify = True,
-    input: Input = None,
-    shape: Shape = None,
-    dim: Dim = None,
-    seed: Seed = 0,
-    rtol: Rtol = None,
-    atol: Atol = None,
-    timeout: Timeout = 300.0,
-    memory: Memory = None,
-    external_data: ExternalData = "auto",
-    force: Force = False,
-    quiet: Quiet = False,
-    json: Json = False,
-) -> None:
+) -> Change:
     """Write two models as one, in which outputs of the first are inputs of the second.
 
     Names give way only where they collide. Initialisers that are in both are stored once. The result is compared with
@@ -72,21 +42,11 @@ def merge(
 
     if second == STANDARD:
         raise OnnxLiftError("only the first model can come from standard input: give the second as a file.")
-    verb = partial(
+    return [first], partial(
         run,
         second=second,
         map=tuple(map or ()),
         prefix_a=prefix_a,
         prefix_b=prefix_b,
         keep=keep,
-        verify=verify,
-        inputs=input,
-        shapes=parse_shapes(shape or ()),
-        dims=parse_dims(dim or ()),
-        seed=seed,
-        rtol=rtol,
-        atol=atol,
-        timeout=timeout,
-        memory=memory,
     )
-    change_each("merge", [first], verb, Target(output, force, external_data), json=json, quiet=quiet)

@@ -8,30 +8,12 @@ from typing import Annotated
 
 import typer
 
-from .each import Target, change_each
-from .options import (
-    Atol,
-    Dim,
-    ExternalData,
-    Force,
-    Input,
-    Jobs,
-    Json,
-    Memory,
-    Output,
-    Quiet,
-    Rtol,
-    Seed,
-    Shape,
-    Timeout,
-    Verify,
-    parse_dims,
-    parse_shapes,
-)
+from .changing import Change, changes_models
 
 _TARGET = re.compile(r"(?:(?P<domain>ai\.onnx(?:\.ml)?)=)?(?P<version>\d{1,3}|newest)")
 
 
+@changes_models
 def opset(
     arguments: Annotated[
         list[str],
@@ -41,7 +23,6 @@ def opset(
             "for standard input.",
         ),
     ],
-    output: Output = None,
     runtime: Annotated[
         str | None,
         typer.Option("--for", metavar="RUNTIME", help="Bring down what is too new for a runtime: onnxruntime==1.17."),
@@ -49,21 +30,7 @@ def opset(
     ir_version: Annotated[
         int | None, typer.Option("--ir-version", metavar="N", help="The version of the file format.")
     ] = None,
-    shape: Shape = None,
-    dim: Dim = None,
-    verify: Verify = True,
-    input: Input = None,
-    seed: Seed = 0,
-    rtol: Rtol = None,
-    atol: Atol = None,
-    timeout: Timeout = 300.0,
-    memory: Memory = None,
-    external_data: ExternalData = "auto",
-    force: Force = False,
-    jobs: Jobs = 1,
-    quiet: Quiet = False,
-    json: Json = False,
-) -> None:
+) -> Change:
     """Write the same model at another opset, newer or older.
 
     Every node goes through all revisions of its operator in between. Where an older opset lacks an operator, it is
@@ -88,19 +55,9 @@ def opset(
         raise typer.BadParameter("there is no model: onnxlift opset 17 model.onnx")
     if not targets and runtime is None and ir_version is None:
         raise typer.BadParameter("say which opset, first of all: onnxlift opset 17 model.onnx")
-    verb = partial(
+    return models, partial(
         run,
         domains=targets,
         ir_version=ir_version,
         runtime=runtime,
-        verify=verify,
-        inputs=input,
-        shapes=parse_shapes(shape or ()),
-        dims=parse_dims(dim or ()),
-        seed=seed,
-        rtol=rtol,
-        atol=atol,
-        timeout=timeout,
-        memory=memory,
     )
-    change_each("opset", models, verb, Target(output, force, external_data), json=json, quiet=quiet, jobs=jobs)

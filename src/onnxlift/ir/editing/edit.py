@@ -318,11 +318,12 @@ def sweep(model: ir.Model, visits: Visit | Mapping[Operators, Visit]) -> int:
     names = Names(model)
     shown = visits if callable(visits) else _by_operator(visits)
     for region in list(regions(model)):
-        edit = Edit(region, names)
+        edit: Edit | None = None  # until there is a node to visit: mostly there is none
         for node, visit in _visits(region.graph, shown):
+            edit = edit or Edit(region, names)
             if not edit.is_dropped(node):
                 visit(edit, node)
-        changes += edit.finish()
+        changes += edit.finish() if edit is not None else 0
     return changes
 
 

@@ -46,6 +46,7 @@ def exists(name: str) -> bool:
     return name in _names()
 
 
+@cache
 def layers() -> frozenset[str]:
     """The names of those that are classes."""
     return frozenset(name for name in _names() if name[0].isupper())

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import TypeGuard
 
 from onnxlift.lifting import kernels
@@ -55,13 +55,14 @@ def check_source(text: str) -> None:
     """Raise UnexpectedSource unless the file obeys the rules above."""
     tree = ast.parse(text)
     _check_top(tree.body)
-    known = set(_defined(tree)) | _BUILTINS | _OUR_NAMES
+    nodes = list(ast.walk(tree))
+    known = set(_defined(nodes)) | _BUILTINS | _OUR_NAMES
     known_bases = _BASES | kernels.layers() | {kind.constructor for kind in layer_kinds()}
-    members = {t.attr for n in ast.walk(tree) if isinstance(n, ast.Assign) for t in n.targets if _is_of_self(t)}
-    keys = (key for n in ast.walk(tree) if isinstance(n, ast.Dict) for key in n.keys)
+    members = {t.attr for n in nodes if isinstance(n, ast.Assign) for t in n.targets if _is_of_self(t)}
+    keys = (key for n in nodes if isinstance(n, ast.Dict) for key in n.keys)
     members |= {key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)}
-    types = {n.value for n in ast.walk(tree) if isinstance(n, ast.Subscript) and ast.unparse(n) == _LAYER_CLASS}
-    for node in ast.walk(tree):
+    types = {n.value for n in nodes if isinstance(n, ast.Subscript) and ast.unparse(n) == _LAYER_CLASS}
+    for node in nodes:
         match node:
             case ast.Import() | ast.ImportFrom():
                 modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module]
@@ -129,9 +130,9 @@ def _is_docstring(statement: ast.stmt) -> bool:
     )
 
 
-def _defined(tree: ast.Module) -> Iterator[str]:
+def _defined(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yield every name that the file binds, in any scope."""
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.alias():
                 yield node.asname or node.name

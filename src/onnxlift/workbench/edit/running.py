@@ -1,0 +1,66 @@
+"""Tell whether a runtime takes an edited model: it runs on made-up inputs, in a child with limits."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+
+from onnxlift.errors import OnnxLiftError, VerifyError
+from onnxlift.ir.inference.infer import infer
+from onnxlift.ir.load import load
+from onnxlift.ir.reading.weights import data_files
+from onnxlift.verification.child import ChildError, Limits
+from onnxlift.verification.given import Given
+from onnxlift.verification.model_file import model_file
+from onnxlift.verification.models import multiplies_bytes, run_file
+from onnxlift.verification.values import write_values
+
+from .report import EditReport
+
+LIMITS = Limits(seconds=120.0)
+
+
+def runs(report: EditReport, original: Any) -> EditReport:
+    """Return the report with what ONNX Runtime says to the model. Its refusal counts if it takes the original.
+
+    A model that is loaded, and then refuses the inputs that were made up, may be right: a note tells of it."""
+    try:
+        return replace(report, runtime=_run(report.model))
+    except ChildError as error:
+        if error.refused:
+            note = f"a runtime loads the model, and refuses the inputs that were made up: {error}"
+            return replace(report, notes=(*report.notes, note))
+        refusal = str(error)
+    except VerifyError as error:
+        return replace(report, notes=(*report.notes, f"not run on made-up inputs: {error}"))
+    try:
+        _run(original)
+    except ChildError as error:
+        if not error.refused:
+            note = f"no runtime here takes the model, as none takes the original: {refusal}"
+            return replace(report, notes=(*report.notes, note))
+    except OnnxLiftError:
+        pass  # the original is broken, and the result is meant to be right
+    return replace(report, refusal=refusal)
+
+
+def _run(source: Any) -> str:
+    """Run a model on made-up inputs; return the name of the runtime."""
+    model: ir.Model = load(source)
+    infer(model)
+    graph = model.graph
+    with tempfile.TemporaryDirectory(prefix="onnxlift-") as folder:
+        job = Path(folder)
+        file = model_file(source, data_files(model), job)
+        write_values(job / "inputs", Given({}, None, {}, 0).make(graph))
+        task = {
+            "inputs": "inputs",
+            "results": "results",
+            "outputs": [value.name for value in graph.outputs],
+            "exact": multiplies_bytes(model),
+        }
+        return run_file(job, file, task, "the model", LIMITS)

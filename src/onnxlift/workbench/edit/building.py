@@ -16,11 +16,14 @@ import onnx_ir as ir
 from onnxlift.errors import Finding, InvalidModelError, LoadError, quote
 from onnxlift.ir.checking.gate import check_types
 from onnxlift.ir.graph.interface import INTERFACE, interface_of
+from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.ir.graph.shapes import shape_of
+from onnxlift.ir.graph.walk import regions
 from onnxlift.ir.inference.infer import infer
 from onnxlift.ir.load import load
 from onnxlift.ir.reading.draft import Draft
 from onnxlift.ir.stages import BUILDING, CHECKING
+from onnxlift.rewriting.normal_form import constant_nodes
 from onnxlift.rewriting.stages import NORMAL_FORM
 from onnxlift.stages import Record
 
@@ -67,11 +70,17 @@ def build(edited: EditedModel) -> Built:
 def problems_of(built: Built) -> tuple[Finding, ...]:
     """Return all that keeps a built draft from being a valid model.
 
-    Some rules look at constants, or at what a function is called with: those are asked in normal form."""
+    Some rules look at constants, which must be initialisers for that, or at what a function is called with."""
     if built.model is None or built.problems:
         return built.problems
+    nodes = (node for region in regions(built.model) for node in region.graph)
     try:
-        Record().run(NORMAL_FORM, load(built.model))
+        if built.model.functions:
+            Record().run(NORMAL_FORM, load(built.model))
+        elif any(is_standard(node, "Constant") for node in nodes):
+            model = load(built.model)
+            constant_nodes.run(model)
+            check_types(model, infer(model))
     except LoadError as error:
         return _findings(error)
     return ()

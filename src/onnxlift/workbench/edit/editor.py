@@ -23,6 +23,7 @@ from onnxlift.ir.graph.walk import regions
 from onnxlift.ir.reading.weights import tensor_of
 from onnxlift.unforeseen import answered
 
+from ..cutting import unknown_ranks
 from ..report import Checking, name_of
 from ..values import known_type, suggestion
 from .addresses import find_attribute, find_value
@@ -31,7 +32,7 @@ from .building import Built, build, problems_of
 from .constants import constant_tensor
 from .edited import EditedModel, held
 from .operation import Operation, all_operations
-from .report import EditReport
+from .report import EditReport, unused_notes
 from .running import runs
 from .script import save_text, script_text, write_script
 
@@ -213,6 +214,7 @@ class Editor:
                 built.model,
                 operations=self.operations,
                 nodes=(self._nodes, sum(len(region.graph) for region in regions(built.model))),
+                notes=(*unknown_ranks(built.model.graph.outputs), *unused_notes(self._model)),
             )
             report = runs(report, self.source) if run else report
         return report.verified(self.source, Checking(verify, **checking))

@@ -8,9 +8,10 @@ from typing import Any
 
 from onnxlift.ir.graph.types import ValueType
 
-from ..extract import interface_lines
+from ..extract import interface_lines, quoted
 from ..report import ModelReport
 from ..values import known_type, type_dict
+from .edited import EditedModel
 from .operation import Operation
 from .script import call_text
 
@@ -70,6 +71,20 @@ class EditReport(ModelReport):
         if self.refusal:
             lines.append(f"  FAILED         {self.why_not}")
         return lines
+
+
+def unused_notes(model: EditedModel) -> list[str]:
+    """Return a note if there are weights that nobody reads: they still take room in the file."""
+    main = model.main
+    read = {name for body in main.tree() for node in body.proto.node for name in node.input}
+    read |= {name for body in main.tree() for name in body.outputs} | main.inputs
+    unused = [name for name in main.constants if name not in read]
+    if not unused:
+        return []
+    if len(unused) == 1:
+        return [f"nobody reads the initialiser {quoted(unused[0])}: remove_unused drops it"]
+    shown = ", ".join(map(quoted, unused[:3])) + (", ..." if len(unused) > 3 else "")
+    return [f"nobody reads {len(unused):,} initialisers ({shown}): remove_unused drops them"]
 
 
 LONGEST = 120

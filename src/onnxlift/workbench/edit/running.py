@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,14 @@ from onnxlift.verification.child import ChildError, Limits
 from onnxlift.verification.given import Given
 from onnxlift.verification.model_file import model_file
 from onnxlift.verification.models import multiplies_bytes, run_file
+from onnxlift.verification.refusals import other_sizes, refusal
 from onnxlift.verification.values import write_values
 
 from .report import EditReport
 
 LIMITS = Limits(seconds=120.0)
+MOST_SIZES = 8
+"""How many other sizes are tried if a model refuses the first."""
 
 
 def runs(report: EditReport, original: Any) -> EditReport:
@@ -32,35 +36,45 @@ def runs(report: EditReport, original: Any) -> EditReport:
         return replace(report, runtime=_run(report.model))
     except ChildError as error:
         if error.refused:
-            note = f"a runtime loads the model, and refuses the inputs that were made up: {error}"
+            note = f"ONNX Runtime loads the model, and refuses the inputs that were made up: {refusal(error)}"
             return replace(report, notes=(*report.notes, note))
-        refusal = str(error)
+        reason = refusal(error)
     except VerifyError as error:
         return replace(report, notes=(*report.notes, f"not run on made-up inputs: {error}"))
     try:
         _run(original)
     except ChildError as error:
         if not error.refused:
-            note = f"no runtime here takes the model, as none takes the original: {refusal}"
+            note = f"no runtime here takes the model, as none takes the original: {reason}"
             return replace(report, notes=(*report.notes, note))
     except OnnxLiftError:
         pass  # the original is broken, and the result is meant to be right
-    return replace(report, refusal=refusal)
+    return replace(report, refusal=reason)
 
 
 def _run(source: Any) -> str:
-    """Run a model on made-up inputs; return the name of the runtime."""
+    """Run a model on made-up inputs, of other sizes if it refuses the first; return the name of the runtime."""
     model: ir.Model = load(source)
     infer(model)
-    graph = model.graph
+    given = Given({}, None, {}, 0)
+    sizes = given.sizes(model.graph)
     with tempfile.TemporaryDirectory(prefix="onnxlift-") as folder:
         job = Path(folder)
         file = model_file(source, data_files(model), job)
-        write_values(job / "inputs", Given({}, None, {}, 0).make(graph))
         task = {
             "inputs": "inputs",
             "results": "results",
-            "outputs": [value.name for value in graph.outputs],
+            "outputs": [value.name for value in model.graph.outputs],
             "exact": multiplies_bytes(model),
         }
-        return run_file(job, file, task, "the model", LIMITS)
+        refused: ChildError | None = None
+        for other in (None, *islice(other_sizes(sizes.chosen, sizes.leading), MOST_SIZES)):
+            write_values(job / "inputs", given.make(model.graph, sizes=other))
+            try:
+                return run_file(job, file, task, "the model", LIMITS)
+            except ChildError as error:
+                if not error.refused:
+                    raise
+                refused = refused or error
+        assert refused is not None
+        raise refused

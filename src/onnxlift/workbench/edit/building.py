@@ -100,9 +100,10 @@ def _declare(model: ir.Model, changed: Collection[str]) -> list[Finding]:
     for value in model.graph.outputs:
         name = value.name or ""
         declared = types.get(name, onnx.TypeProto())
-        if name in changed and has_type(value):
+        is_declared = declared.WhichOneof("value") is not None
+        if has_type(value) and (name in changed or not is_declared):
             types[name] = _redeclared(value, declared, symbols)
-        elif not has_type(value) and declared.WhichOneof("value") is None:
+        elif not is_declared:
             text = "nobody knows its type: say it with add_output(name, dtype=..., shape=...)."
             problems.append(Finding(OUTPUT_TYPE, f"output {quote(name)}", text))
     model.meta[INTERFACE] = replace(interface, types=types)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import replace
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,9 @@ from onnxlift.errors import OnnxLiftError, VerifyError
 from onnxlift.ir.inference.infer import infer
 from onnxlift.ir.load import load
 from onnxlift.ir.reading.weights import data_files
-from onnxlift.verification.child import ChildError, Limits
+from onnxlift.verification.child import ChildError, Limits, run_child
 from onnxlift.verification.given import Given
 from onnxlift.verification.model_file import model_file
-from onnxlift.verification.models import multiplies_bytes, run_file
 from onnxlift.verification.refusals import other_sizes, refusal
 from onnxlift.verification.values import write_values
 
@@ -32,6 +32,8 @@ def runs(report: EditReport, original: Any) -> EditReport:
     """Return the report with what ONNX Runtime says to the model. Its refusal counts if it takes the original.
 
     A model that is loaded, and then refuses the inputs that were made up, may be right: a note tells of it."""
+    if find_spec("onnxruntime") is None:
+        return replace(report, notes=(*report.notes, "ONNX Runtime is not installed, so the result was not run"))
     try:
         return replace(report, runtime=_run(report.model))
     except ChildError as error:
@@ -45,7 +47,7 @@ def runs(report: EditReport, original: Any) -> EditReport:
         _run(original)
     except ChildError as error:
         if not error.refused:
-            note = f"no runtime here takes the model, as none takes the original: {reason}"
+            note = f"ONNX Runtime does not take the model, as it does not take the original: {reason}"
             return replace(report, notes=(*report.notes, note))
     except OnnxLiftError:
         pass  # the original is broken, and the result is meant to be right
@@ -62,16 +64,19 @@ def _run(source: Any) -> str:
         job = Path(folder)
         file = model_file(source, data_files(model), job)
         task = {
-            "inputs": "inputs",
-            "results": "results",
+            "side": "reference",
+            "model": str(file.path),
+            "folder": str(file.folder),
             "outputs": [value.name for value in model.graph.outputs],
-            "exact": multiplies_bytes(model),
+            "inside": [],
+            "exact": False,
+            "runtime": "onnxruntime",
         }
         refused: ChildError | None = None
         for other in (None, *islice(other_sizes(sizes.chosen, sizes.leading), MOST_SIZES)):
             write_values(job / "inputs", given.make(model.graph, sizes=other))
             try:
-                return run_file(job, file, task, "the model", LIMITS)
+                return str(run_child(job, task, "the model", LIMITS)["runtime"])
             except ChildError as error:
                 if not error.refused:
                     raise

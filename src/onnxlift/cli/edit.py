@@ -94,8 +94,10 @@ def edit(
     """Change a model: rename, delete, insert and replace nodes, set attributes, constants, sizes, inputs and outputs.
 
     A script is Python that is executed; it finds the model's editor as `m`. Options are done after it, in the order in
-    which they stand above. The result must be a valid model that ONNX Runtime takes. It need not compute what the
-    original does; --verify demands that.
+    which they are listed here, not in that of the command line: names are those of the file, and renaming comes last.
+
+    The result must be a valid model that ONNX Runtime takes. It need not compute what the original does; --verify
+    demands that.
 
     Example: onnxlift edit script.py resnet50.onnx -o edited.onnx
 

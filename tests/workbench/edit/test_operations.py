@@ -223,7 +223,7 @@ def test_attributes_are_checked_against_the_schema() -> None:
     assert m.type("y").shape == (2, 3, 4, 4)
     with pytest.raises(OnnxLiftError, match=r"has no attribute 'stride'; did you mean 'strides'"):
         m.set_attribute("y.stride", [1, 1])
-    with pytest.raises(OnnxLiftError, match="'pads' of AveragePool is a list of whole numbers, not 1.5"):
+    with pytest.raises(OnnxLiftError, match=r"'pads' of AveragePool is a list of whole numbers, not 1.5"):
         m.set_attribute("y.pads", 1.5)
     m.set_attribute("y.kernel_shape", [99, 99])
     assert [finding.rule for finding in m.problems()]

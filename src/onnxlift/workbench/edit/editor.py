@@ -203,6 +203,7 @@ class Editor:
         ONNX Runtime then runs it on made-up inputs, unless `run` is False: the report is false if it takes the original
         and not this. With `verify`, the result must also compute what the original does; `checking` takes the options
         of `verify`."""
+        options = Checking(verify, **checking)
         problems = self.problems()
         if problems:
             raise InvalidModelError(problems)
@@ -216,8 +217,8 @@ class Editor:
                 nodes=(self._nodes, sum(len(region.graph) for region in regions(built.model))),
                 notes=(*unknown_ranks(built.model.graph.outputs), *unused_notes(self._model)),
             )
-            report = runs(report, self.source) if run else report
-        return report.verified(self.source, Checking(verify, **checking))
+            report = runs(report, self.source, options) if run else report
+        return report.verified(self.source, options)
 
     def save(
         self, path: str | os.PathLike[str], *, force: bool = False, external_data: str = "auto", **options: Any

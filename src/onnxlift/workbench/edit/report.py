@@ -63,7 +63,10 @@ class EditReport(ModelReport):
         }
 
     def lines(self) -> list[str]:
-        done = [f"  done           {shown_call(each)}" for each in self.operations] or ["  done           nothing"]
+        done = [f"  done           {shown_call(each)}" for each in self.operations[:MOST_LINES]]
+        if len(self.operations) > MOST_LINES:
+            done.append(f"  done           ... and {len(self.operations) - MOST_LINES:,} more")
+        done = done or ["  done           nothing"]
         lines = [*done, f"  nodes          {self.nodes[0]:,} -> {self.nodes[1]:,}"]
         lines += interface_lines(self.inputs, self.outputs)
         if self.runtime:
@@ -88,6 +91,8 @@ def unused_notes(model: EditedModel) -> list[str]:
 
 
 LONGEST = 120
+MOST_LINES = 30
+"""How many operations are told, and how long they may be."""
 
 
 def shown_call(operation: Operation) -> str:

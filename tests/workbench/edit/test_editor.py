@@ -184,6 +184,14 @@ def test_an_attribute_with_the_name_of_a_parameter_is_plain_data(m: Editor) -> N
             {"op": "add_constant", "name": "k", "value": {"dtype": "uint8", "shape": [1], "data": [300]}},
             "these are no numbers of type uint8|holds numbers that uint8 does not have",
         ),
+        (
+            {"op": "add_constant", "name": "k", "value": {"dtype": "int64", "shape": [1], "data": [10**30]}},
+            "these are no numbers of type int64: some are larger",
+        ),
+        ({"op": "add_constant", "name": "k", "value": 10**30}, "is no array of numbers"),
+        ({"op": "set_attribute", "node": "Relu_2.x", "value": 10**30}, "Relu of opset 20 has no attribute 'x'"),
+        ({"op": "set_size", "name": "n", "size": 10**30}, "is no size of a tensor"),
+        ({"op": "set_input", "node": "Relu_2", "input": 10**30, "value": "a"}, "has no input number"),
         ({"op": "add_constant", "name": "k", "value": {"dtype": "x", "shape": [], "data": 1}}, "no element type"),
         (
             {"op": "add_constant", "name": "k", "value": {"dtype": "int8", "shape": [2], "data": [1]}},

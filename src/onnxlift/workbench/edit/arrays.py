@@ -211,6 +211,8 @@ def _of_list(dtype: ir.DataType, shape: tuple[int, ...], data: object, where: st
         wide = np.array(flat, np.float64 if any(isinstance(each, float) for each in flat) else None)
         if not flat:
             wide = np.zeros(0, np.float64)
+        if wide.dtype.kind not in "biufc":
+            raise ValueError("some are larger than any of ONNX")
         return Array.of(wide.reshape(shape), dtype)
     except (OverflowError, ValueError, TypeError) as error:
         raise OnnxLiftError(f"{where}: these are no numbers of type {type_name(dtype)}: {error}") from error

@@ -32,8 +32,8 @@ MOST_SIZES = 8
 def runs(report: EditReport, original: Any, options: Checking) -> EditReport:
     """Return the report with what ONNX Runtime says to the model. Its refusal counts if it takes the original.
 
-    A model that is loaded, and then refuses the inputs that were made up, may be right: a note tells of it. `options` say
-    which inputs are given, and what a run may take."""
+    A model that is loaded, and then refuses the inputs that were made up, may be right: a note tells of it. `options`
+    say which inputs are given, and what a run may take."""
     if find_spec("onnxruntime") is None:
         return replace(report, notes=(*report.notes, "ONNX Runtime is not installed, so the result was not run"))
     try:

@@ -109,6 +109,11 @@ def test_pipes(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert status == 2 and "standard output takes one thing" in err
 
 
+def test_a_script_is_printed_alone(folder: Path, run: Run) -> None:
+    status, out, _ = run("edit", "chain.onnx", "--rename", "a=hidden", "--script", "-", "--no-run")
+    assert status == 0 and out.splitlines()[-1] == "m.rename('a', 'hidden')" and "nodes" not in out
+
+
 def test_several_models(folder: Path, run: Run) -> None:
     onnx.save(chain(), "second.onnx")
     status, out, _ = run("edit", "*[dn].onnx", "--rename", "a=hidden", "--no-run", "--json", "-o", "out/")

@@ -136,6 +136,7 @@ def edit(
         force=force,
         report={"run": run, "verify": verify, **checking},
     )
+    quiet = quiet or script == Path(STANDARD)  # the script alone, so that it can be written to a file
     change_each("edit", models, verb, Target(output, force, external_data), json=json, quiet=quiet, jobs=jobs)
 
 

@@ -52,7 +52,7 @@ def _why_not(body: Body, node: onnx.NodeProto, used: list[str]) -> str:
     shown = ", ".join(dict.fromkeys(told[:4])) + (f" and {len(told) - 4} more" if len(told) > 4 else "")
     return (
         f"node {quote(node.name)} ({node.op_type}) cannot be deleted: {', '.join(map(quote, used))} is read by "
-        f"{shown}. Let them read its first input (bridge=True), or another value first (replace_value)."
+        f"{shown}. Let them read its first input (bridge=True, --bypass), or another value first (replace_value)."
     )
 
 

@@ -18,6 +18,8 @@ import torch
 from onnxlift.lifting.text.forward_statements import forward_statements
 from onnxlift.run import to_argument, to_result
 
+from .child import LoadingError
+
 Probes = Mapping[str, Mapping[str, Sequence[str | None]]]
 """Line of a statement (as text) -> path of a module -> the names of the ONNX values that it assigns in that module."""
 
@@ -46,10 +48,6 @@ class Candidate:
         if len(values) != len(outputs):
             raise TypeError(f"forward returned {len(values)} values, and the ONNX model has {len(outputs)} outputs")
         return {**self.recorder.values, **{name: to_result(value) for name, value in zip(outputs, values, strict=True)}}
-
-
-class LoadingError(Exception):
-    """The file could not be loaded, so that no input can be at fault. Its cause says why."""
 
 
 def load_candidate(

@@ -52,6 +52,10 @@ class ChildError(VerifyError):
         self.refused = refused
 
 
+class LoadingError(Exception):
+    """In the child: what is to be run could not be loaded, so that no input can be at fault. Its cause says why."""
+
+
 def run_child(job: Path, task: dict[str, Any], who: str, limits: Limits, worker: str = WORKER) -> dict[str, Any]:
     """Run `task` in a worker process in the folder `job`, and return its answer.
 

@@ -13,6 +13,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from .byte_products import make_products_exact
+from .child import LoadingError
 
 # Types that ONNX Runtime computes with but cannot return as numpy arrays. A Cast at the end of the model converts them.
 _CAST_OUT = {
@@ -66,8 +67,10 @@ def run_reference(
             try:
                 session, casts = _session(path, folder, outputs, inside, exact, optimised, nudged)
             except Exception as error:
-                if runtime or type(error).__module__.partition(".")[0] != "onnxruntime":
+                if type(error).__module__.partition(".")[0] != "onnxruntime":
                     raise
+                if runtime:
+                    raise LoadingError from error
                 reason = str(error).splitlines()[0][:200]
                 name, values = _run_evaluator(path, folder, inputs, outputs, inside)
                 return f"{name} (ONNX Runtime does not take the model: {reason})", values

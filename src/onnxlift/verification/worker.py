@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .child import ANSWER
+from .child import ANSWER, LoadingError
 from .values import read_values, write_values
 
 Answer = dict[str, Any]
@@ -28,7 +28,7 @@ def main(folder: Path) -> None:
         outputs, answer, train = _run(task, inputs)
         write_values(folder / task.get("results", task["side"]), outputs)
     except Exception as error:
-        cause = error.__cause__ if type(error).__name__ == "LoadingError" and error.__cause__ is not None else error
+        cause = error.__cause__ if isinstance(error, LoadingError) and error.__cause__ is not None else error
         text = f"{type(cause).__name__}: {str(cause).strip()[:2000]}{_place(cause, task)}"
         answer = {"error": text, "loaded": cause is error}
     _write(answer, folder)

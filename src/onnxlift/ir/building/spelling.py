@@ -63,11 +63,11 @@ def run(draft: Draft) -> int:
     if not draft.faithful or model.ir_version < DEFAULTS_SINCE:
         _inputs_are_not_initializers(model.graph)
     preparer.graph(model.graph)
-    _name_nodes(all_nodes(model.graph.node))
+    name_nodes(all_nodes(model.graph.node))
     for function in model.functions:
         preparer.value_info(function.node, function.value_info)
         preparer.nodes(function.node)
-        _name_nodes(all_nodes(function.node))
+        name_nodes(all_nodes(function.node))
     # This says on which devices nodes run. Lifting does not need it, and onnx-ir takes quadratic time to read it.
     model.ClearField("configuration")
     return 0
@@ -224,7 +224,7 @@ class _Preparer:
         return numpy_helper.from_array(dense, name)
 
 
-def _name_nodes(nodes: Iterable[onnx.NodeProto]) -> None:
+def name_nodes(nodes: Iterable[onnx.NodeProto]) -> None:
     """Name nodes without a name by operator and position (`Conv_3`), and add numbers to repeated names."""
     nodes = list(nodes)
     names = _FreeNames(node.name for node in nodes)

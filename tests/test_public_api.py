@@ -34,6 +34,7 @@ NAMES = (
     }
     | {
         "diff",
+        "edit",
         "expose",
         "extract",
         "infer",

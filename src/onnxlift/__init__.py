@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     )
     from .lifted import Lifted
     from .verification.verify import verify
+    from .workbench import edit
     from .workbench.diff import diff
     from .workbench.expose import expose
     from .workbench.extract import extract
@@ -37,6 +38,7 @@ _HOMES = {
     "lift": ".api",
     "verify": ".verification.verify",
     "diff": ".workbench.diff",
+    "edit": ".workbench.edit",
     "expose": ".workbench.expose",
     "extract": ".workbench.extract",
     "infer": ".workbench.infer",
@@ -66,6 +68,7 @@ __all__ = [
     "VerifyError",
     "convert",
     "diff",
+    "edit",
     "expose",
     "extract",
     "infer",
@@ -86,7 +89,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(home, __name__), name)
+    module = import_module(home, __name__)
+    return getattr(module, name, module)  # `edit` is a module itself
 
 
 def __dir__() -> list[str]:

@@ -94,12 +94,11 @@ def title_of(expr: Expr, module: Module, names: Callable[[object], str]) -> str:
             pass
         case Call(_function=Attribute()) if renderer.text(inner).startswith(f"{TENSOR}."):
             return _without_empty_call(renderer.text(inner)[2:])
-    text = renderer.text(inner)
-    for begin in (f"({TENSOR}, ", f"({TENSOR})"):
-        head, separator, rest = text.partition(begin)
-        if separator and re.fullmatch(r"[\w.]+", head):
-            rest = rest if begin.endswith(" ") else f"){rest}"
-            return _without_empty_call(f"{head}({rest}")
+    text = renderer.text(inner).replace(f", device={TENSOR}.device", "")
+    if isinstance(inner, Call) and isinstance(bare(inner._function), Name | Attribute):
+        head, bracket, rest = text.partition(f"({TENSOR}")
+        if bracket and rest.startswith((", ", ")")) and re.fullmatch(r"[\w.]+", head):
+            return _without_empty_call(f"{head}({rest.removeprefix(', ')}")
     return text[1:] if text.startswith(f"{TENSOR}[") else text
 
 

@@ -145,10 +145,10 @@ class _Drawer:
         for argument, (key, operand) in zip(arguments, child.inputs.items(), strict=False):
             sources = [] if isinstance(operand, Dims | Scalar) else list(tensors_read(argument))
             if sources:
-                inner.enters(key, box.inputs)
-                box.inputs += 1
+                inner.enters(key, len(box.inputs))
+                box.inputs.append(port_of(key))
             for source in sources:
-                scope.connect(source, number, box.inputs - 1)
+                scope.connect(source, number, len(box.inputs) - 1)
         drawer = _Drawer(self._class_of)
         for target, result in zip(targets, drawer.body(inner, child, box.path), strict=False):
             if target is not None:

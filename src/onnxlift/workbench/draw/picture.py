@@ -28,7 +28,7 @@ INPUT, OUTPUT, MODULE, LAYER, CALL, NODE, CONTROL, FUNCTION = (
 
 @dataclass(frozen=True)
 class Port:
-    """A value where it leaves a box: its name in the model, and its type for people."""
+    """A value where it enters or leaves a box: its name in the model, and its type for people."""
 
     name: str = ""
     label: str = ""
@@ -39,7 +39,7 @@ class Box:
     """One box: `title` is its class or operator, `name` its name in the module around it, `path` that in the model.
 
     `lines` stand below the title, `detail` is the whole text where the title is cut. `times` is the number of equal
-    boxes in a row that it stands for. `inputs` is the number of ports at its top."""
+    boxes in a row that it stands for. `inputs` are the ports at its top."""
 
     kind: str
     title: str
@@ -49,7 +49,7 @@ class Box:
     detail: str = ""
     family: str = ""
     times: int = 1
-    inputs: int = 0
+    inputs: list[Port] = field(default_factory=list)
     outputs: list[Port] = field(default_factory=list)
     inside: Picture | None = None
     hidden: int = 0
@@ -59,7 +59,8 @@ class Box:
         """Return it as plain data; the picture inside is listed with its own boxes and edges."""
         facts: dict[str, Any] = {"kind": self.kind, "title": self.title, "name": self.name, "path": self.path}
         facts |= {"lines": list(self.lines), "times": self.times, "hidden": self.hidden}
-        facts["outputs"] = [{"name": port.name, "type": port.label} for port in self.outputs]
+        for side, ports in (("inputs", self.inputs), ("outputs", self.outputs)):
+            facts[side] = [{"name": port.name, "type": port.label} for port in ports]
         facts["inside"] = None if self.inside is None else self.inside.to_dict()
         return facts
 

@@ -87,7 +87,7 @@ def _signature(box: Box) -> Signature:
     if box.inside is not None:
         inside = (tuple(map(_inner_signature, box.inside.boxes)), tuple(box.inside.edges))
     ports = tuple(port.label for port in box.outputs)
-    return (box.kind, box.title, box.lines, box.times, box.inputs, ports, inside)
+    return (box.kind, box.title, box.lines, box.times, len(box.inputs), ports, inside)
 
 
 def _inner_signature(box: Box) -> Signature:

@@ -44,9 +44,15 @@ class Scope:
         if place is None:
             return
         if port is None:
-            port = self.picture.boxes[box].inputs
-            self.picture.boxes[box].inputs += 1
+            port = len(self.picture.boxes[box].inputs)
+            self.picture.boxes[box].inputs.append(self._port(place))
         self._edges[Edge(*place, box, port)] = None
+
+    def _port(self, place: Place) -> Port:
+        box, port = place
+        if box != BORDER:
+            return self.picture.boxes[box].outputs[port]
+        return Port() if self._parent is None else self._parent.picture.boxes[self._box].inputs[port]
 
     def define(self, key: Hashable, box: int, port: Port) -> None:
         """Let a variable leave a box by a new port."""
@@ -78,7 +84,7 @@ class Scope:
             return self._places[key]
         place = None
         if self._parent is not None and self._parent.find(key) is not None:
-            place = (BORDER, self._parent.picture.boxes[self._box].inputs)
+            place = (BORDER, len(self._parent.picture.boxes[self._box].inputs))
             self._parent.connect(key, self._box)
         self._places[key] = place
         return place

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
-from .layout.graph import BOX, EXIT, TAG, Link, Node
-from .layout.labels import LINE_HEIGHT, PADDING, Texts, label_of, texts_of
+from .layout.graph import BOX, TAG, Link, Node
+from .layout.labels import LINE_HEIGHT, PADDING, Texts
 from .layout.layout import LABEL_GAP, STACK, TAG_HEIGHT, Arranged, lay_out
 from .picture import CONTROL, INPUT, OUTPUT, Box, Picture
 from .text import cut, harmless
@@ -102,7 +102,7 @@ def _box(arranged: Arranged, node: Node, x: float, y: float) -> Iterator[str]:
     if box.times > 1 and inner is not None:
         yield _rectangle("page", left, top, width, height, 4)
     yield _rectangle(kind, left, top, width, height, height / 2 if box.kind in (INPUT, OUTPUT) else 4)
-    texts = texts_of(box)
+    texts = arranged.texts[node.box]
     if inner is None:
         yield from _texts(texts, left + width / 2, top + PADDING / 2, "middle")
     else:
@@ -116,7 +116,7 @@ def _box(arranged: Arranged, node: Node, x: float, y: float) -> Iterator[str]:
 def _types(arranged: Arranged, node: Node, box: Box, x: float, y: float) -> Iterator[str]:
     """Yield the types of the values that leave a box, beside their lines."""
     for port in dict.fromkeys(link.source_port for link in node.down):
-        text = label_of(box.outputs[port].label) if box.kind != INPUT and port < len(box.outputs) else ""
+        text = arranged.labels[node.box][port]
         if text:
             lower = y + (STACK * 2 if box.times > 1 else 0)
             place = f'x="{_number(x + node.x + node.out_at(port) + LABEL_GAP)}" y="{_number(lower + 12)}"'
@@ -173,7 +173,8 @@ def _bottom(arranged: Arranged, node: Node) -> float:
 
 def _arrow_head(arranged: Arranged, link: Link, x: float, y: float) -> str:
     node = link.target
-    if node.kind != BOX or node.box in arranged.inside:
+    inner = arranged.inside.get(node.box) if node.kind == BOX else None
+    if node.kind != BOX or (inner is not None and inner.goes_on(link.target_port)):
         return ""
     return f"M{_number(x + link.end)} {_number(y + node.y)}l-3.5 -6h7z"
 
@@ -200,5 +201,3 @@ def _number(value: float) -> str:
     text = f"{value:.1f}"
     return "0" if text == "-0.0" else text.removesuffix(".0")
 
-
-__all__ = ["EXIT", "write_svg"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ..picture import BORDER, INPUT, Box, Picture
 from ..text import SMALL, width_of
-from .graph import BEND, BOX, ENTRY, EXIT, TAG, Link, Node
+from .graph import BOX, ENTRY, EXIT, TAG, Link, Node
 from .labels import PADDING, Texts, label_of, tag_text, texts_of
 from .ordering import order_rows
 from .positions import place_columns
@@ -37,8 +37,13 @@ class Arranged:
     exits: dict[int, float] = field(default_factory=dict)
     heading: float = PADDING
     texts: dict[int, Texts] = field(default_factory=dict)
+    labels: dict[int, list[str]] = field(default_factory=dict)
     inside: dict[int, Arranged] = field(default_factory=dict)
     sizes: dict[int, tuple[float, float]] = field(default_factory=dict)
+
+    def goes_on(self, port: int) -> bool:
+        """Tell whether what comes in at a port of the border is read inside."""
+        return any(node.kind == ENTRY and node.box == port and node.down for node in self.nodes)
 
 
 def lay_out(picture: Picture) -> Arranged:
@@ -48,9 +53,9 @@ def lay_out(picture: Picture) -> Arranged:
 
 def _arrange(picture: Picture, box: Box | None, entry_names: Sequence[str], exit_labels: Sequence[str]) -> Arranged:
     result = Arranged(picture)
-    used = {(edge.source, edge.source_port) for edge in picture.edges}
+    labelled = _labelled(picture)
     names = _port_names(picture, entry_names)
-    nodes = [_node(result, number, used, names) for number in range(len(picture.boxes))]
+    nodes = [_node(result, number, labelled) for number in range(len(picture.boxes))]
     header = 0.0 if box is None else texts_of(box).height + PADDING
     entries = [Node(ENTRY, -1, port, 5, 5, header, outs=(0.0,)) for port in range(len(entry_names))]
     exits = [
@@ -72,6 +77,17 @@ def _arrange(picture: Picture, box: Box | None, entry_names: Sequence[str], exit
     return result
 
 
+def _labelled(picture: Picture) -> set[tuple[int, int]]:
+    """Return the ports whose types are written below them.
+
+    An input has its type inside. What only leaves the picture is told outside of the box around it."""
+    return {
+        (edge.source, edge.source_port)
+        for edge in picture.edges
+        if BORDER not in (edge.source, edge.target) and picture.boxes[edge.source].kind != INPUT
+    }
+
+
 def _port_names(picture: Picture, entry_names: Sequence[str]) -> dict[tuple[int, int], str]:
     """Return the names of the values in a picture, by box and port."""
     names = {(BORDER, port): name for port, name in enumerate(entry_names)}
@@ -80,15 +96,14 @@ def _port_names(picture: Picture, entry_names: Sequence[str]) -> dict[tuple[int,
     return names
 
 
-def _node(
-    result: Arranged, number: int, used: set[tuple[int, int]], names: dict[tuple[int, int], str]
-) -> Node:
+def _node(result: Arranged, number: int, labelled: set[tuple[int, int]]) -> Node:
     box = result.picture.boxes[number]
     texts = result.texts[number] = texts_of(box)
-    labels = [label_of(port.label) if box.kind != INPUT else "" for port in box.outputs]
-    labels = [label if (number, port) in used else "" for port, label in enumerate(labels)]
+    result.labels[number] = labels = [
+        label_of(port.label) if (number, place) in labelled else "" for place, port in enumerate(box.outputs)
+    ]
     if box.inside is not None:
-        return _container(result, number, labels, names)
+        return _container(result, number, labels)
     rooms = [LABEL_GAP + width_of(label, SMALL) + 12 if label else 12.0 for label in labels]
     width = max(texts.width + 2 * PADDING, LEAST_WIDTH, sum(rooms) if len(rooms) > 1 else 0.0)
     outs = [0.0]
@@ -102,16 +117,13 @@ def _node(
     return Node(BOX, number, number, width / 2, right + sheets, height + sheets + below, (), tuple(outs))
 
 
-def _container(result: Arranged, number: int, labels: Sequence[str], names: dict[tuple[int, int], str]) -> Node:
+def _container(result: Arranged, number: int, labels: Sequence[str]) -> Node:
     picture = result.picture
     box = picture.boxes[number]
     assert box.inside is not None
-    entry_names = [""] * box.inputs
-    for edge in result_edges(result, number):
-        entry_names[edge[1]] = names.get(edge[0], "")
-    inner = result.inside[number] = _arrange(box.inside, box, entry_names, labels)
+    inner = result.inside[number] = _arrange(box.inside, box, [port.name for port in box.inputs], labels)
     half = inner.width / 2
-    ins = tuple(inner.entries[port] - half for port in range(box.inputs))
+    ins = tuple(inner.entries[port] - half for port in range(len(box.inputs)))
     outs = tuple(inner.exits[port] - half for port in range(len(box.outputs)))
     sheets = STACK * 2 if box.times > 1 else 0.0
     ends = (out + LABEL_GAP + width_of(label, SMALL) for out, label in zip(outs, labels, strict=True))
@@ -119,16 +131,6 @@ def _container(result: Arranged, number: int, labels: Sequence[str], names: dict
     below = STRIP if any(labels) else 0.0
     right = max([half, *ends]) + sheets
     return Node(BOX, number, number, half, right, inner.height + sheets + below, ins, outs)
-
-
-def result_edges(result: Arranged, number: int) -> list[tuple[tuple[int, int], int]]:
-    """Return what the ports of a box read, with the ports."""
-    cache = result.__dict__.setdefault("_into", None)
-    if cache is None:
-        cache = result.__dict__["_into"] = {}
-        for edge in result.picture.edges:
-            cache.setdefault(edge.target, []).append(((edge.source, edge.source_port), edge.target_port))
-    return list(cache.get(number, ()))
 
 
 def _lay_out_rows(
@@ -231,8 +233,3 @@ def _make_room_for_title(result: Arranged, width: float) -> None:
             return
     result.heading = (places[-1] if places else PADDING - 6) + 6
     result.width = max(result.width, result.heading + width + PADDING)
-
-
-def is_bend(node: Node) -> bool:
-    """Tell whether a node is only where an edge passes a row."""
-    return node.kind == BEND

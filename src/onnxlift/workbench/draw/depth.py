@@ -50,6 +50,19 @@ def limited(picture: Picture, depth: int) -> Picture:
     return Picture(boxes, picture.edges)
 
 
+def without_unread(picture: Picture) -> Picture:
+    """Return the picture without lines inside boxes to ports that nobody outside reads."""
+    read = {(edge.source, edge.source_port) for edge in picture.edges}
+    boxes: list[Box] = []
+    for number, box in enumerate(picture.boxes):
+        inner = box.inside
+        if inner is not None:
+            edges = [e for e in inner.edges if e.target != BORDER or (number, e.target_port) in read]
+            box = replace(box, inside=without_unread(Picture(inner.boxes, edges)))
+        boxes.append(box)
+    return Picture(boxes, picture.edges)
+
+
 def module_of(picture: Picture, path: str) -> Picture:
     """Return the picture of one module, with what it takes and gives as inputs and outputs.
 

@@ -30,6 +30,8 @@ _NAME = re.compile(r"(?:\w+\.)*(?P<name>\w+)|\[|\S")
 
 def family_of(title: str) -> str:
     """Return the family of an operator, layer or call by its title; "" if it is none of those with a colour."""
+    if " @ " in title[:200]:
+        return WEIGHTED
     found = _NAME.match(title[:200])
     if found is None:
         return ""

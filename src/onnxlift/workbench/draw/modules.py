@@ -9,7 +9,7 @@ from functools import partial
 import onnx_ir as ir
 
 from onnxlift.ir.graph.types import FLOATS, ValueType, shape_text, type_of
-from onnxlift.lifting.code.expr import Call, Display, Expr, Local, Member, bare, variable
+from onnxlift.lifting.code.expr import Binary, Call, Display, Expr, Literal, Local, Member, bare, variable
 from onnxlift.lifting.code.reads import variables_read
 from onnxlift.lifting.code.statements import (
     Assign,
@@ -165,8 +165,12 @@ class _Drawer:
         return instance_call(cls, arguments).removesuffix("()")
 
     def _branch(self, scope: Scope, module: Module, path: str, statement: Branch) -> None:
-        condition = title_of(statement.condition, module, partial(_variable_text, scope))
         blocks = {"then": statement.then, "else": statement.otherwise}
+        taken = _settled(statement.condition, module)
+        if taken is not None:
+            self._statements(scope, module, path, blocks["then" if taken else "else"])
+            return
+        condition = title_of(statement.condition, module, partial(_variable_text, scope))
         if all(isinstance(each, Break) for block in blocks.values() for each in block.statements):
             scope.add(Box(CALL, f"if {condition}: break"), tensors_read(statement.condition))
             return
@@ -181,8 +185,7 @@ class _Drawer:
             self._statements(within, module, path, block)
             for port, key in enumerate(outside):
                 within.leaves(key, port)
-                inner.define(key, place, port_of(key))
-                inner.leaves(key, port)
+                inner.leaves_from(place, port_of(key), port)
             part.inside = within.finished()
         for key in outside:
             scope.define(key, number, port_of(key))
@@ -215,6 +218,14 @@ def _assigned(statement: Statement) -> Iterator[object]:
                 yield from (key for target in each.targets if (key := _key(target)) is not None)
             case Evaluate():
                 yield from list(tensors_read(each.expr))[:1]
+
+
+def _settled(condition: Expr, module: Module) -> bool | None:
+    """Tell whether a condition holds that asks only whether the module has a member; None if it asks something else."""
+    match bare(condition):
+        case Binary(_op="is" | "is not" as op, _left=Member(_target=target), _right=Literal(_value=None)):
+            return (target in module.members.values()) == (op == "is not")
+    return None
 
 
 def _called_layer(expr: Expr) -> Layer | None:

@@ -78,6 +78,12 @@ class Scope:
         if place is not None:
             self._edges[Edge(*place, BORDER, port)] = None
 
+    def leaves_from(self, box: int, port: Port, border_port: int) -> None:
+        """Let a value go out by a port of the border, from a new port of a box, without a variable for it here."""
+        outputs = self.picture.boxes[box].outputs
+        self._edges[Edge(box, len(outputs), BORDER, border_port)] = None
+        outputs.append(port)
+
     def find(self, key: Hashable) -> Place | None:
         """Return where the variable is defined; if that is outside, the port of the border where it comes in."""
         if key in self._places:

@@ -24,6 +24,7 @@ text { font-family: ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, "Liberati
 .arrow { fill: #6e7781; }
 .box { fill: #ffffff; stroke: #8c959f; }
 .group { fill: #57606a; fill-opacity: 0.05; stroke: #8c959f; }
+.folded { fill: #f6f8fa; stroke: #57606a; stroke-width: 1.4; }
 .control { stroke-dasharray: 6 3; }
 .end { fill: #f0f3f6; stroke: #57606a; stroke-width: 1.4; }
 .weighted { fill: #e3effc; stroke: #6f9fd6; }
@@ -43,6 +44,7 @@ svg { background: #0d1117; }
 .arrow { fill: #8b949e; }
 .box { fill: #161b22; stroke: #6e7681; }
 .group { fill: #c9d1d9; fill-opacity: 0.05; stroke: #6e7681; }
+.folded { fill: #1c2128; stroke: #9da7b1; }
 .end { fill: #21262d; stroke: #9da7b1; }
 .weighted { fill: #10263f; stroke: #3f6ea3; }
 .norm { fill: #10291e; stroke: #3c7a5c; }
@@ -128,6 +130,8 @@ def _classes(box: Box, is_group: bool) -> str:
         return "end"
     if is_group:
         return "group control" if box.kind == CONTROL else "group"
+    if box.hidden:
+        return "folded"
     return f"box {box.family}" if box.family else "box"
 
 

@@ -19,7 +19,7 @@ from onnxlift.unforeseen import answered
 
 from ..modules import module_path, nodes_of_module
 from ..report import name_of
-from .depth import deepest, fitting_depth, limited, module_of
+from .depth import deepest, fitting_depth, limited, module_of, without_unread
 from .dot import write_dot
 from .mermaid import too_large, write_mermaid
 from .modules import draw_modules
@@ -125,6 +125,7 @@ def draw(source: Any, *, depth: int | None = None, module: str | None = None, fl
             name, picture = _nodes(source, module)
         else:
             name, picture = _modules(source, module, notes)
+        picture = without_unread(picture)
         levels = deepest(picture)
         shown = levels if flat and depth is None else depth or fitting_depth(picture)
         shown = min(shown, levels)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..picture import INPUT, OUTPUT, Box
 from ..text import SMALL, TITLE, cut, width_of
 
-LONGEST_TITLE, LONGEST_NAME, LONGEST_LABEL, LONGEST_TAG = 46, 44, 40, 24
+LONGEST_TITLE, LONGEST_NAME, LONGEST_LABEL, LONGEST_TAG = 46, 48, 52, 24
 PADDING = 10.0
 TITLE_HEIGHT, LINE_HEIGHT = 16.0, 13.0
 

@@ -19,6 +19,7 @@ TAG_HEIGHT = 17.0
 STACK = 4.0  # how far each of the sheets behind a row of equal boxes looks out
 LEAST_WIDTH = 42.0
 LABEL_GAP = 5.0
+STRAIGHT, CURVED = 9.0, 20.0  # between rows
 
 
 @dataclass(eq=False)
@@ -92,7 +93,8 @@ def _port_names(picture: Picture, entry_names: Sequence[str]) -> dict[tuple[int,
     """Return the names of the values in a picture, by box and port."""
     names = {(BORDER, port): name for port, name in enumerate(entry_names)}
     for number, box in enumerate(picture.boxes):
-        names |= {(number, port): each.name for port, each in enumerate(box.outputs)}
+        own = box.name if box.path and len(box.outputs) == 1 else ""  # a member tells more than an exporter's name
+        names |= {(number, port): own or each.name for port, each in enumerate(box.outputs)}
     return names
 
 
@@ -206,14 +208,16 @@ def _slots(nodes: Sequence[Node]) -> None:
 def _set_heights(result: Arranged, rows: Sequence[Sequence[Node]], header: float) -> None:
     y = header if rows and not any(node.kind == ENTRY for node in rows[0]) else 0.0
     y += MARGIN if not header else 0.0
+    strip = False
     for number, row in enumerate(rows):
         if number:
-            turns = [abs(link.start - link.end) for node in row for link in node.up]
-            y += 20 + min(44.0, max(turns, default=0.0) * 0.08)
+            turn = max((abs(link.start - link.end) for node in row for link in node.up), default=0.0)
+            y += STRAIGHT if turn < 1 and strip else CURVED + min(44.0, turn * 0.08)
         elif header and not any(node.kind == ENTRY for node in row):
             y += 6
         for node in row:
             node.y = y
+        strip = any(node.kind == BOX and any(result.labels[node.box]) for node in row)
         y += max(node.height for node in row)
         result.row_ends.append(y)
     ends_with_ports = bool(rows) and any(node.kind == EXIT for node in rows[-1])

@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from .graph import BEND, ENTRY, EXIT, Link, Node, connect
 
 MANY = 6  # readers
-FAR = 9  # rows
+FAR, FAR_IN_SMALL = 9, 18  # rows
+SMALL = 120  # nodes
 BENDS_A_NODE = 4
 
 Value = tuple[Node, int]
@@ -70,7 +71,7 @@ def replace_far(
 def _limit(readers: dict[Value, list[Link]], count: int) -> int:
     """Return how many rows an edge may span, so that there are not too many bends."""
     room = BENDS_A_NODE * count + 60
-    far = FAR
+    far = FAR_IN_SMALL if count <= SMALL else FAR
     while far > 1:
         bends = sum(max((s for s in map(_span, group) if s <= far), default=1) - 1 for group in readers.values())
         if bends <= room:

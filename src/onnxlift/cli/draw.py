@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -43,14 +43,14 @@ def draw(
 ) -> None:
     """Draw a model: its modules with their classes, as `convert` writes them, and the shapes between them.
 
-    Rows of equal modules are drawn once, with their number. The format is told by the suffix of the file: .svg, .dot for
+    Rows of equal modules are drawn once, with their number. The suffix of the file tells the format: .svg, .dot for
     Graphviz, .mmd for Mermaid, or .png (which needs `onnxlift[draw]`). With --json, the boxes and edges are printed.
 
     Example: onnxlift draw resnet50.onnx -o resnet50.svg
 
     Example: onnxlift draw bert.onnx -o layer.svg --module encoder.layer.0 --depth 3
     """
-    options = {"depth": depth, "module": module, "flat": flat}
+    options: dict[str, Any] = {"depth": depth, "module": module, "flat": flat}
     names = list(expand(models))
     if output == STANDARD:
         _to_stdout(names, format, options, json=json, quiet=quiet)
@@ -60,7 +60,7 @@ def draw(
     run_each("draw", names, work, json=json, quiet=quiet, jobs=jobs)
 
 
-def _to_stdout(names: list[str], format: str | None, options: dict[str, object], *, json: bool, quiet: bool) -> None:
+def _to_stdout(names: list[str], format: str | None, options: dict[str, Any], *, json: bool, quiet: bool) -> None:
     if json or len(names) > 1:
         raise OutputError("standard output takes one picture and nothing else: write to a file (-o FILE).")
     ((name, outcome),) = answers("draw", names, partial(_streamed, format=format or "svg", options=options))
@@ -95,7 +95,7 @@ def _drawn(
     paths: dict[str, Path | None],
     format: str | None,
     force: bool,
-    options: dict[str, object],
+    options: dict[str, Any],
 ) -> Outcome:
     from onnxlift.workbench.draw.verb import format_of
 
@@ -111,7 +111,7 @@ def _drawn(
     return Outcome(True, data, "\n".join(lines))
 
 
-def _streamed(source: Path | bytes, name: str, *, format: str, options: dict[str, object]) -> Outcome:
+def _streamed(source: Path | bytes, name: str, *, format: str, options: dict[str, Any]) -> Outcome:
     drawing = _draw(source, options)
     content = drawing.render(format)
     sys.stdout.buffer.write(content)
@@ -120,7 +120,7 @@ def _streamed(source: Path | bytes, name: str, *, format: str, options: dict[str
     return Outcome(True, drawing.to_dict(), "\n".join([str(drawing), *notes]))
 
 
-def _draw(source: Path | bytes, options: dict[str, object]) -> Drawing:
+def _draw(source: Path | bytes, options: dict[str, Any]) -> Drawing:
     from onnxlift.workbench.draw import draw as run
 
-    return run(source, **options)  # type: ignore[arg-type]
+    return run(source, **options)

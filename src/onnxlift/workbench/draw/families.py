@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import re
 
-WEIGHTED, NORM, ACTIVATION, ATTENTION, SHAPE, REDUCING = "weighted", "norm", "activation", "attention", "shape", "reducing"
+WEIGHTED, NORM, ACTIVATION, ATTENTION, SHAPE, REDUCING = (
+    "weighted",
+    "norm",
+    "activation",
+    "attention",
+    "shape",
+    "reducing",
+)
 FAMILIES = (WEIGHTED, NORM, ACTIVATION, ATTENTION, SHAPE, REDUCING)
 
 # The first that matches a name counts: `F.scaled_dot_product_attention` is no product.

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from .layout.labels import label_of, texts_of
 from .leaves import Leaf, flatten
 from .picture import INPUT, OUTPUT, Box, Picture
-from .text import harmless
+from .text import TIMES, harmless
 
 MOST_EDGES, MOST_CHARACTERS = 500, 50_000
 """What Mermaid shows at most, unless whoever runs it allows more. GitHub does not."""
 
-_PLAIN = re.compile(r"[^\w ,()=:/.·×…]")
+_SPECIAL = re.compile(rf"[^\w ,()=:/.·{TIMES}…]|_")
 _STYLES = {
     "weighted": "fill:#6f9fd633,stroke:#6f9fd6",
     "norm": "fill:#6bb08e33,stroke:#6bb08e",
@@ -45,8 +45,8 @@ def too_large(text: str) -> str:
     if edges <= MOST_EDGES and len(text) <= MOST_CHARACTERS:
         return ""
     return (
-        f"Mermaid shows at most {MOST_EDGES} edges and {MOST_CHARACTERS:,} characters, as GitHub runs it, and there are "
-        f"{edges:,} and {len(text):,}: draw less of the model (--depth, --module), or write SVG"
+        f"as GitHub runs it, Mermaid shows at most {MOST_EDGES} edges and {MOST_CHARACTERS:,} characters, and there "
+        f"are {edges:,} and {len(text):,}: draw less of the model (--depth, --module), or write SVG"
     )
 
 
@@ -74,6 +74,5 @@ def _escaped(text: str) -> str:
     """Write every character that could mean something to Mermaid, Markdown or HTML as an entity.
 
     A number with a point at the beginning would be a list in Markdown."""
-    text = _PLAIN.sub(lambda found: f"#{ord(found[0])};", harmless(text).replace("_", "\0"))
-    text = text.replace("\0", "#95;").replace("#0;", "#95;")
+    text = _SPECIAL.sub(lambda found: f"#{ord(found[0])};", harmless(text))
     return re.sub(r"^(\d+)\.", r"\1#46;", text)

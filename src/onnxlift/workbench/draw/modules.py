@@ -124,9 +124,7 @@ class _Drawer:
         box = Box(CALL, title, family=family_of(title))
         scope.add(box, tensors_read(expr), _ports(targets))
 
-    def _layer(
-        self, scope: Scope, module: Module, path: str, layer: Layer, expr: Expr, targets: list[object]
-    ) -> None:
+    def _layer(self, scope: Scope, module: Module, path: str, layer: Layer, expr: Expr, targets: list[object]) -> None:
         title = layer_call(layer, layer.constructor, {})
         name = "" if layer is module.derived else ".".join(module.names(module.name_of(layer)))
         box = Box(LAYER, title, name, _joined(path, name), family=family_of(layer.constructor))
@@ -152,8 +150,8 @@ class _Drawer:
         drawer = _Drawer(self._class_of)
         for target, result in zip(targets, drawer.body(inner, child, box.path), strict=False):
             if target is not None:
-                for key in tensors_read(result):
-                    inner.leaves(key, len(box.outputs))
+                for read in tensors_read(result):
+                    inner.leaves(read, len(box.outputs))
                 scope.define(target, number, port_of(target))
         box.inside = inner.finished()
 

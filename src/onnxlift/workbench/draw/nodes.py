@@ -5,97 +5,98 @@ Subgraphs are drawn inside their nodes, and each function that the model defines
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.types import shape_text, type_of
-from onnxlift.ir.graph.walk import subgraphs
+from onnxlift.ir.graph.schema import schema_for
+from onnxlift.ir.graph.types import COMPLEX, DataType, shape_text, type_of
+from onnxlift.ir.graph.walk import opset_of, subgraphs
+from onnxlift.ir.reading.tensors import FileTensor
 
 from .families import family_of
 from .modules import port_of
 from .picture import CONTROL, FUNCTION, INPUT, NODE, OUTPUT, Box, Picture
 from .scope import Scope
 
-MOST_LINES = 5
+MOST_LINES = 6
+MOST_NUMBERS = 6
+_NOT_NUMBERS = COMPLEX | {DataType.STRING}
 _SILENT = frozenset({"auto_pad", "body", "then_branch", "else_branch"})
+Opsets = Mapping[str, int]
 _LONGEST = 24  # elements of a list that are written
 
 
 def draw_nodes(model: ir.Model, nodes: Sequence[ir.Node] | None = None) -> Picture:
     """Return the picture of a model's nodes, or of some of them with what goes in and out."""
-    scope = Scope()
+    scope, opsets = Scope(), model.opset_imports
     if nodes is not None:
-        _draw_some(scope, nodes)
+        _draw_some(scope, nodes, opsets)
         return scope.finished()
     for value in model.graph.inputs:
         if value.const_value is None:
             scope.add(_interface(INPUT, value), defines={value: port_of(value)})
-    _draw_all(scope, model.graph)
+    _draw_each(scope, model.graph, opsets)
     for value in model.graph.outputs:
         scope.add(_interface(OUTPUT, value), [value])
     for function in model.functions.values():
-        _draw_function(scope, function)
+        _draw_function(scope, function, {**opsets, **function.opset_imports})
     return scope.finished()
 
 
-def _draw_some(scope: Scope, nodes: Sequence[ir.Node]) -> None:
+def _draw_some(scope: Scope, nodes: Sequence[ir.Node], opsets: Opsets) -> None:
     made = {value for node in nodes for value in node.outputs}
     read = dict.fromkeys(value for node in nodes for value in _reads(node))
     for value in read:
         if value not in made and not _is_constant(value):
             scope.add(_interface(INPUT, value), defines={value: port_of(value)})
     inside = set(nodes)
-    _draw_each(scope, nodes)
+    _draw_each(scope, nodes, opsets)
     for value in (value for node in nodes for value in node.outputs):
         if value.is_graph_output() or any(user not in inside for user, _ in value.uses()):
             scope.add(_interface(OUTPUT, value), [value])
 
 
-def _draw_all(scope: Scope, graph: ir.Graph) -> None:
-    _draw_each(scope, graph)
-
-
-def _draw_each(scope: Scope, nodes: Iterable[ir.Node]) -> None:
+def _draw_each(scope: Scope, nodes: Iterable[ir.Node], opsets: Opsets) -> None:
     for node in nodes:
         if node.op_type == "Constant" and node.domain == "":
             continue
         title = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
         bodies = list(_named_subgraphs(node))
         box = Box(CONTROL if bodies else NODE, title, node.name or "", family=family_of(node.op_type))
-        box.lines = tuple(_lines(node))
+        box.lines = tuple(_lines(node, opset_of(node, opsets)))
         number = scope.add(box, (value for value in node.inputs if value is not None and not _is_constant(value)))
         if bodies:
             inner = Scope(scope, number)
             for name, graph in bodies:
-                _draw_subgraph(inner, name, graph)
+                _draw_subgraph(inner, name, graph, opsets)
             box.inside = inner.finished()
         for value in node.outputs:
             if value.name:
                 scope.define(value, number, port_of(value))
 
 
-def _draw_subgraph(scope: Scope, name: str, graph: ir.Graph) -> None:
+def _draw_subgraph(scope: Scope, name: str, graph: ir.Graph, opsets: Opsets) -> None:
     """Draw a branch, or the body of a loop, as a box of its own."""
     box = Box(CONTROL, name)
     number = scope.add(box)
     inner = Scope(scope, number)
     for value in graph.inputs:
         inner.add(_interface(INPUT, value), defines={value: port_of(value)})
-    _draw_all(inner, graph)
+    _draw_each(inner, graph, opsets)
     for value in graph.outputs:
         inner.add(_interface(OUTPUT, value), [value])
     box.inside = inner.finished()
 
 
-def _draw_function(scope: Scope, function: ir.Function) -> None:
+def _draw_function(scope: Scope, function: ir.Function, opsets: Opsets) -> None:
     title = f"{function.domain}::{function.name}" if function.domain else function.name
     box = Box(FUNCTION, title, "function")
     scope.add(box)
     inner = Scope()
     for value in function.inputs:
         inner.add(_interface(INPUT, value), defines={value: port_of(value)})
-    _draw_each(inner, function)
+    _draw_each(inner, function, opsets)
     for value in function.outputs:
         inner.add(_interface(OUTPUT, value), [value])
     box.inside = inner.finished()
@@ -107,7 +108,8 @@ def _interface(kind: str, value: ir.Value) -> Box:
 
 
 def _named_subgraphs(node: ir.Node) -> Iterator[tuple[str, ir.Graph]]:
-    for name, attribute in node.attributes.data.items():
+    attributes = sorted(node.attributes.data.items(), key=lambda item: item[0] == "else_branch")  # it comes last
+    for name, attribute in attributes:
         if attribute.type is ir.AttributeType.GRAPH and not attribute.is_ref():
             yield name, attribute.as_graph()
         elif attribute.type is ir.AttributeType.GRAPHS and not attribute.is_ref():
@@ -128,17 +130,21 @@ def _is_constant(value: ir.Value) -> bool:
     return value.const_value is not None or (producer is not None and producer.op_type == "Constant")
 
 
-def _lines(node: ir.Node) -> Iterator[str]:
-    """Write the attributes of a node, and the shapes of its weights."""
+def _lines(node: ir.Node, opset: int) -> Iterator[str]:
+    """Write the attributes of a node, and its weights: their numbers if they are few, else their shapes."""
     lines: list[str] = []
     for name, attribute in node.attributes.data.items():
         text = _attribute_text(attribute)
+        if name == "to" and not attribute.is_ref():
+            text = next((kind.name for kind in DataType if kind.value == attribute.value), text)
         if text and name not in _SILENT:
             lines.append(f"{name} = {text}")
-    for value in node.inputs:
+    schema = schema_for(node.domain, node.op_type, opset)
+    names = [] if schema is None else [each.name for each in schema.inputs]
+    for place, value in enumerate(node.inputs):
         if value is not None and _is_constant(value):
-            text = _constant_text(value)
-            lines += [text] if text else []
+            name = names[place] if place < len(names) else (value.name or "").rpartition("/")[2]
+            lines.append(f"{name} {_constant_text(value)}")
     yield from lines[:MOST_LINES]
     if len(lines) > MOST_LINES:
         yield f"and {len(lines) - MOST_LINES} more"
@@ -160,6 +166,15 @@ def _attribute_text(attribute: ir.Attr) -> str:
 
 
 def _constant_text(value: ir.Value) -> str:
-    kind = type_of(value)
-    name = (value.name or "").rpartition("/")[2]
-    return f"{name} {shape_text(kind.shape)}" if kind.shape is not None else name
+    """Write a constant: its numbers if they are few and in the file, else its shape."""
+    kind, tensor = type_of(value), value.const_value
+    is_few = kind.size is not None and kind.size <= MOST_NUMBERS and kind.dtype not in _NOT_NUMBERS
+    if tensor is None or not is_few or (kind.rank or 0) > 1 or _is_absent(tensor):
+        return shape_text(kind.shape)
+    items = [f"{item:.6g}" if isinstance(item, float) else str(item) for item in tensor.numpy().reshape(-1).tolist()]
+    return f"= {items[0]}" if kind.rank == 0 else f"= [{', '.join(items)}]"
+
+
+def _is_absent(tensor: ir.TensorProtocol) -> bool:
+    """Tell whether the numbers of a tensor are in a file that was not read."""
+    return isinstance(tensor, FileTensor) and len(tensor.raw.view()) < tensor.raw.length

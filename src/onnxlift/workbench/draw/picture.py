@@ -1,7 +1,7 @@
 """Hold a picture before it is laid out: boxes with ports, edges between them, and pictures inside boxes.
 
 A box has ports at its top, where values come in, and at its bottom, where they leave. If there is a picture inside, the
-values cross the border of the box: in the inner picture an edge begins or ends at `BORDER`, with the number of the port.
+values cross the border of the box: in the inner picture an edge begins or ends at `BORDER`, at the port's number.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Draw equal boxes in a row once, with their number.
 
-    layer.0 -> layer.1 -> ... -> layer.11   ->   layer.0 … 11  × 12
+    layer.0 -> layer.1 -> ... -> layer.11   ->   layer.0 … 11, 12 times
 
 Boxes are equal if all that is drawn of them is equal: class, arguments, contents, and the types of what comes in and
 goes out. Each of a row must read the one before it at the same ports. What the others of its ports read is the same for
@@ -123,9 +123,7 @@ def _merge(picture: Picture, first_of: dict[int, int]) -> Picture:
     kept = [number for number in range(len(picture.boxes)) if number not in first_of]
     place = {number: index for index, number in enumerate(kept)} | {BORDER: BORDER}
     place |= {number: place[first] for number, first in first_of.items()}
-    boxes = [
-        _row_of([picture.boxes[each] for each in members[n]]) if n in members else picture.boxes[n] for n in kept
-    ]
+    boxes = [_row_of([picture.boxes[each] for each in members[n]]) if n in members else picture.boxes[n] for n in kept]
     edges: dict[Edge, None] = {}
     for edge in picture.edges:
         moved = Edge(place[edge.source], edge.source_port, place[edge.target], edge.target_port)
@@ -136,10 +134,10 @@ def _merge(picture: Picture, first_of: dict[int, int]) -> Picture:
 
 def _row_of(boxes: Sequence[Box]) -> Box:
     first, last = boxes[0], boxes[-1]
-    names = {"name": row_name(first.name, last.name)}
+    row = replace(first, times=sum(box.times for box in boxes))
     if first.kind in (INPUT, OUTPUT):
-        names = {"title": row_name(first.title, last.title)}
-    return replace(first, times=sum(box.times for box in boxes), **names)
+        return replace(row, title=row_name(first.title, last.title))
+    return replace(row, name=row_name(first.name, last.name))
 
 
 def row_name(first: str, last: str) -> str:

@@ -147,9 +147,8 @@ def _texts(texts: Texts, x: float, y: float, anchor: str) -> Iterator[str]:
 def _tag(node: Node, x: float, y: float) -> Iterator[str]:
     yield '<g class="tag">'
     yield _rectangle("", x + node.x - node.left, y + node.y, node.left * 2, TAG_HEIGHT, TAG_HEIGHT / 2)
-    yield (
-        f'<text x="{_number(x + node.x)}" y="{_number(y + node.y + 12)}" text-anchor="middle">{_escape(node.text)}</text>'
-    )
+    place = f'x="{_number(x + node.x)}" y="{_number(y + node.y + 12)}" text-anchor="middle"'
+    yield f"<text {place}>{_escape(node.text)}</text>"
     yield "</g>"
 
 
@@ -204,4 +203,3 @@ def _number(value: float) -> str:
     """Write a coordinate with one digit behind the point, and none where it is zero."""
     text = f"{value:.1f}"
     return "0" if text == "-0.0" else text.removesuffix(".0")
-

@@ -13,6 +13,7 @@ TITLE, SMALL = 12.0, 10.0
 ADVANCE = 0.605
 WIDE = 1.05
 ELLIPSIS = "…"
+TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 def harmless(text: str) -> str:

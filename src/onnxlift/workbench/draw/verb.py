@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxlift import pipeline
-from onnxlift.errors import OnnxLiftError, OutputError
+from onnxlift.errors import LoadError, OnnxLiftError, OutputError
 from onnxlift.ir.inference.infer import infer as infer_types
 from onnxlift.ir.load import load
 from onnxlift.saving import save_files
@@ -106,7 +106,11 @@ class Drawing:
     def __str__(self) -> str:
         boxes, edges = self.picture.count()
         more = "" if self.depth >= self.deepest else f" of {self.deepest}; --depth {self.deepest} shows all"
-        lines = [self.name, f"  drawn          {boxes:,} boxes, {edges:,} edges", f"  depth          {self.depth}{more}"]
+        lines = [
+            self.name,
+            f"  drawn          {boxes:,} boxes, {edges:,} edges",
+            f"  depth          {self.depth}{more}",
+        ]
         return "\n".join([*lines, *(f"  note           {note}" for note in self.notes)])
 
 
@@ -122,13 +126,12 @@ def draw(source: Any, *, depth: int | None = None, module: str | None = None, fl
     with answered():
         notes: list[str] = []
         if flat:
-            name, picture = _nodes(source, module)
+            name, picture = _nodes(source, module, notes)
         else:
             name, picture = _modules(source, module, notes)
         picture = without_unread(picture)
         levels = deepest(picture)
-        shown = levels if flat and depth is None else depth or fitting_depth(picture)
-        shown = min(shown, levels)
+        shown = min(depth or fitting_depth(picture), levels)
         return Drawing(name, limited(picture, shown), shown, levels, tuple(notes))
 
 
@@ -139,22 +142,30 @@ def _modules(source: Any, module: str | None, notes: list[str]) -> tuple[str, Pi
         assert lifted.lift is not None
         picture = draw_modules(lifted.lift)
     except OnnxLiftError as error:
-        name, picture = _nodes(source, module)
-        reason = str(error).partition("\n")[0].rstrip(".:")
-        notes.append(f"drawn node by node, since it cannot be lifted: {reason}")
+        name, picture = _nodes(source, module, notes)
+        notes.append(f"drawn node by node, since it cannot be lifted: {_first_line(error)}")
         return name, picture
     picture = collapse(picture) if module is None else collapse(module_of(picture, module))
     return name_of(source, lifted.model), picture
 
 
-def _nodes(source: Any, module: str | None) -> tuple[str, Picture]:
-    model = load(source, with_data=False)
-    infer_types(model)
+def _nodes(source: Any, module: str | None, notes: list[str]) -> tuple[str, Picture]:
+    source = source.read() if hasattr(source, "read") else source
+    try:
+        model = load(source)
+        infer_types(model)
+    except LoadError as error:  # the files with the weights may be elsewhere; without these, not all is known
+        model = load(source, with_data=False)
+        notes.append(f"types are only those that the file tells: {_first_line(error)}")
     if module is None:
         return name_of(source, model), draw_nodes(model)
     if not any(map(module_path, model.graph)):
         raise OnnxLiftError(f"no module {module!r} was found: the nodes of this model do not tell their modules.")
     return name_of(source, model), draw_nodes(model, nodes_of_module(model.graph, module))
+
+
+def _first_line(error: OnnxLiftError) -> str:
+    return str(error).partition("\n")[0].rstrip(".:")
 
 
 def known_format(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..picture import INPUT, OUTPUT, Box
-from ..text import SMALL, TITLE, cut, width_of
+from ..text import SMALL, TIMES, TITLE, cut, width_of
 
 LONGEST_TITLE, LONGEST_NAME, LONGEST_LABEL, LONGEST_TAG = 46, 48, 52, 24
 PADDING = 10.0
@@ -34,7 +34,7 @@ class Texts:
 
 def texts_of(box: Box) -> Texts:
     """Return what is written into a box."""
-    times = f"× {box.times}" if box.times > 1 else ""
+    times = f"{TIMES} {box.times}" if box.times > 1 else ""
     lines = [cut(box.name, LONGEST_NAME, end=True)] if box.name else []
     lines += [cut(line, LONGEST_NAME) for line in box.lines]
     if box.kind in (INPUT, OUTPUT):

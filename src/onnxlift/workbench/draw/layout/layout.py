@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from ..picture import BORDER, INPUT, Box, Picture
 from ..text import SMALL, width_of
@@ -231,7 +232,7 @@ def _make_room_for_title(result: Arranged, width: float) -> None:
     """Find a place for the title between the lines that come in at the top; make the box wider if there is none."""
     places = sorted(result.entries.values())
     edges = [PADDING - 6, *places, result.width - PADDING + 6]
-    for left, right in zip(edges, edges[1:], strict=False):
+    for left, right in pairwise(edges):
         if right - left >= width + 12:
             result.heading = left + 6
             return

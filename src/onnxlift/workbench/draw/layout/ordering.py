@@ -1,4 +1,4 @@
-"""Order the nodes of each row so that few edges cross: sweeps down and up, each row by the barycentre of its neighbours.
+"""Order the nodes of each row so that few edges cross: sweeps down and up, by the barycentre of the neighbours.
 
 A sweep costs the edges once, and their sorting. The best order that was seen is kept.
 """

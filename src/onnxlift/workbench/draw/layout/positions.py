@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from statistics import median
 
 from .graph import BEND, TAG, Link, Node
@@ -126,7 +127,7 @@ def _neighbours(rows: Sequence[Sequence[Node]], column_of: dict[Node, Column]) -
     """Note for each column those beside it, and how far apart they must be."""
     distances: dict[tuple[Column, Column], float] = {}
     for row in rows:
-        for left, right in zip(row, row[1:], strict=False):
+        for left, right in pairwise(row):
             first, second = column_of[left], column_of[right]
             distance = left.right + GAP + right.left + first.offsets[left] - second.offsets[right]
             distances[first, second] = max(distances.get((first, second), distance), distance)

@@ -133,4 +133,3 @@ def by_row(nodes: Sequence[Node]) -> list[list[Node]]:
         for node in row:
             node.row = number
     return ordered
-

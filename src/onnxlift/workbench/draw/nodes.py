@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.schema import schema_for
+from onnxlift.ir.graph.schema import default_attributes, schema_for
 from onnxlift.ir.graph.types import COMPLEX, DataType, shape_text, type_of
 from onnxlift.ir.graph.walk import opset_of, subgraphs
 from onnxlift.ir.reading.tensors import FileTensor
@@ -131,9 +131,12 @@ def _is_constant(value: ir.Value) -> bool:
 
 
 def _lines(node: ir.Node, opset: int) -> Iterator[str]:
-    """Write the attributes of a node, and its weights: their numbers if they are few, else their shapes."""
+    """Write the attributes of a node that are not at their defaults, and its weights: numbers if few, else shapes."""
     lines: list[str] = []
+    usual = default_attributes(node.domain, node.op_type, opset)
     for name, attribute in node.attributes.data.items():
+        if not attribute.is_ref() and usual.get(name) is not None and attribute.value == usual[name]:
+            continue
         text = _attribute_text(attribute)
         if name == "to" and not attribute.is_ref():
             text = next((kind.name for kind in DataType if kind.value == attribute.value), text)

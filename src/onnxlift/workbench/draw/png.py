@@ -30,4 +30,7 @@ def write_png(svg: str) -> bytes:
             "(--depth, --module), or write SVG."
         )
     zoom = ZOOM if pixels * ZOOM * ZOOM <= MOST_PIXELS else 1
-    return bytes(svg_to_bytes(svg_string=svg, zoom=zoom, background="#ffffff", font_family="DejaVu Sans Mono"))
+    try:
+        return bytes(svg_to_bytes(svg_string=svg, zoom=zoom, background="#ffffff", font_family="DejaVu Sans Mono"))
+    except ValueError as error:
+        raise OnnxLiftError(f"the picture could not be turned into PNG: {error}. Write SVG instead.") from error

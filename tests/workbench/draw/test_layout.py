@@ -1,4 +1,4 @@
-"""Layouts of random pictures: lines lead down and round boxes, nothing overlaps, texts fit, and nested boxes hold all."""
+"""Layouts of random pictures: lines lead down and beside boxes, nothing overlaps, and texts fit."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ def test_large_random_pictures_are_sound(seed: int) -> None:
     boxes = [Box(CALL, f"op{number}", outputs=[Port(f"v{number}", "(n, 4)")]) for number in range(150)]
     edges = []
     for number in range(1, len(boxes)):
-        for place in range(dice.randint(1, 3)):
-            edges.append(Edge(dice.randrange(max(0, number - 12), number), 0, number, place))
+        sources = [dice.randrange(max(0, number - 12), number) for _ in range(dice.randint(1, 3))]
+        edges += [Edge(source, 0, number, place) for place, source in enumerate(sources)]
     assert_sound(lay_out(Picture(boxes, edges)))
 
 

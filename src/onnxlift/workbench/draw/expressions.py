@@ -1,6 +1,7 @@
 """Read an expression of lifted source as a box: what it is called in a picture, and which tensors go into it.
 
     F.relu(x)            ->   F.relu
+    F.pad(x, (1, 1))     ->   F.pad((1, 1))
     x.transpose(1, 2)    ->   transpose(1, 2)
     x + y                ->   +
     torch.cat((x, y), 1) ->   torch.cat((·, ·), 1)
@@ -98,7 +99,9 @@ def title_of(expr: Expr, module: Module, names: Callable[[object], str]) -> str:
     if isinstance(inner, Call) and isinstance(bare(inner._function), Name | Attribute):
         head, bracket, rest = text.partition(f"({TENSOR}")
         if bracket and rest.startswith((", ", ")")) and re.fullmatch(r"[\w.]+", head):
-            return _without_empty_call(f"{head}({rest.removeprefix(', ')}")
+            others = rest.removeprefix(", ")
+            is_plain = set(others.removesuffix(")").split(", ")) <= {"", TENSOR}  # the edges tell all
+            return head if is_plain else f"{head}({others}"
     return text[1:] if text.startswith(f"{TENSOR}[") else text
 
 

@@ -13,6 +13,7 @@ from onnxlift.ir.graph.schema import default_attributes, schema_for
 from onnxlift.ir.graph.types import COMPLEX, DataType, shape_text, type_of
 from onnxlift.ir.graph.walk import opset_of, subgraphs
 from onnxlift.ir.reading.tensors import FileTensor
+from onnxlift.rewriting.normal_form.constant_nodes import constant_tensor
 
 from .families import family_of
 from .modules import port_of
@@ -170,7 +171,8 @@ def _attribute_text(attribute: ir.Attr) -> str:
 
 def _constant_text(value: ir.Value) -> str:
     """Write a constant: its numbers if they are few and in the file, else its shape."""
-    kind, tensor = type_of(value), value.const_value
+    kind, producer = type_of(value), value.producer()
+    tensor = value.const_value if producer is None else constant_tensor(producer)
     is_few = kind.size is not None and kind.size <= MOST_NUMBERS and kind.dtype not in _NOT_NUMBERS
     if tensor is None or not is_few or (kind.rank or 0) > 1 or _is_absent(tensor):
         return shape_text(kind.shape)

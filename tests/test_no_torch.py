@@ -38,6 +38,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
         ([], "import onnxlift; onnxlift.lift('beam_step.onnx', simplify=False).save('out')"),
         (["onnxlift", "convert", "tiny_resnet.onnx", "-o", "converted"], COMMAND),
+        (["onnxlift", "draw", "tiny_resnet.onnx", "-o", "drawn.svg"], COMMAND),
         (["onnxlift", "inspect", "tiny_resnet.onnx"], COMMAND),
         (["onnxlift", "ops"], COMMAND),
         (["onnxlift", "passes"], COMMAND),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxlift import pipeline
-from onnxlift.errors import LoadError, OnnxLiftError, OutputError
+from onnxlift.errors import LoadError, OnnxLiftError, OutputError, UnsupportedError
 from onnxlift.ir.inference.infer import infer as infer_types
 from onnxlift.ir.load import load
 from onnxlift.saving import save_files
@@ -28,6 +28,7 @@ from .picture import Picture
 from .png import write_png
 from .repetition import collapse
 from .svg import write_svg
+from .text import cut
 
 FORMATS = ("svg", "dot", "mmd", "png")
 _SPELLINGS = {"gv": "dot", "mermaid": "mmd"}
@@ -143,7 +144,7 @@ def _modules(source: Any, module: str | None, notes: list[str]) -> tuple[str, Pi
         picture = draw_modules(lifted.lift)
     except OnnxLiftError as error:
         name, picture = _nodes(source, module, notes)
-        notes.append(f"drawn node by node, since it cannot be lifted: {_first_line(error)}")
+        notes.append(f"drawn node by node: {_first_line(error)}")
         return name, picture
     picture = collapse(picture) if module is None else collapse(module_of(picture, module))
     return name_of(source, lifted.model), picture
@@ -165,6 +166,9 @@ def _nodes(source: Any, module: str | None, notes: list[str]) -> tuple[str, Pict
 
 
 def _first_line(error: OnnxLiftError) -> str:
+    if isinstance(error, UnsupportedError):
+        names = dict.fromkeys(f"{node.domain}::{node.op_type}".removeprefix("::") for node in error.nodes)
+        return cut(f"{', '.join(names)} cannot be lifted", 200)
     return str(error).partition("\n")[0].rstrip(".:")
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .layout.labels import label_of, texts_of
+from .layout.labels import LONGEST_NAME, label_of, texts_of
 from .leaves import Leaf, flatten
 from .picture import CONTROL, INPUT, OUTPUT, Box, Picture
-from .text import harmless
+from .text import cut, harmless
 
 _FILLS = {
     "weighted": "#e3effc",
@@ -25,7 +25,7 @@ _HEAD = """  graph [fontname="monospace", fontsize=10, nodesep=0.3, ranksep=0.35
 def write_dot(picture: Picture, title: str) -> str:
     """Return the picture as text for `dot`."""
     leaves, edges = flatten(picture)
-    lines = [f"digraph {_quoted(title)} {{", _HEAD]
+    lines = [f"digraph {_quoted(cut(title, LONGEST_NAME))} {{", _HEAD]  # its strings have a longest length, too
     for leaf in leaves:
         lines += _leaf(leaf, "  ")
     for edge in edges:

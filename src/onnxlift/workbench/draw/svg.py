@@ -64,7 +64,7 @@ def write_svg(picture: Picture, title: str) -> str:
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
         'role="img">',
-        f"<title>{_escape(title)}</title>",
+        f"<title>{_escape(cut(title, LONGEST_DETAIL))}</title>",
         f"<style>{_STYLE}</style>",
         '<rect class="page" width="100%" height="100%"/>',
         *_picture(arranged, 0.0, 0.0),

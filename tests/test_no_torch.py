@@ -44,7 +44,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["onnxlift", "passes"], COMMAND),
         (["onnxlift", "--help"], COMMAND),
     ],
-    ids=["import", "lift", "save", "convert", "inspect", "ops", "passes", "help"],
+    ids=["import", "lift", "save", "convert", "draw", "inspect", "ops", "passes", "help"],
 )
 def test_torch_stays_out(argv: list[str], code: str, models: Path) -> None:
     text = TEXT.format(source=SOURCE, argv=argv, code=code) + CHECK

@@ -212,3 +212,8 @@ def test_the_report_is_readable_and_plain_data(bert: Path) -> None:
     assert facts["boxes"][0]["title"] == "input_ids"
     assert facts["edges"][0] == {"from": 0, "from_port": 0, "to": 2, "to_port": 0}
     assert drawing._repr_svg_() == drawing.svg()
+
+
+def test_a_layer_of_which_one_result_is_taken_is_a_layer(model_file: Callable[[Example], Path]) -> None:
+    attention = named(draw(model_file(GOLDEN["vit_script"])).picture, "attn")
+    assert attention.kind == LAYER and attention.title.startswith("nn.MultiheadAttention(")

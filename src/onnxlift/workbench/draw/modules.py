@@ -9,7 +9,7 @@ from functools import partial
 import onnx_ir as ir
 
 from onnxlift.ir.graph.types import FLOATS, ValueType, shape_text, type_of
-from onnxlift.lifting.code.expr import Binary, Call, Display, Expr, Literal, Local, Member, bare, variable
+from onnxlift.lifting.code.expr import Binary, Call, Display, Expr, Literal, Local, Member, Subscript, bare, variable
 from onnxlift.lifting.code.reads import variables_read
 from onnxlift.lifting.code.statements import (
     Assign,
@@ -227,7 +227,11 @@ def _settled(condition: Expr, module: Module) -> bool | None:
 
 
 def _called_layer(expr: Expr) -> Layer | None:
-    match bare(expr):
+    """Return the layer that an expression calls, perhaps for one of its results: `self.attn(x, x, x)[0]`."""
+    inner = bare(expr)
+    while isinstance(inner, Subscript):
+        inner = bare(inner._base)
+    match inner:
         case Call(_function=Member(_target=Layer() as layer)):
             return layer
     return None

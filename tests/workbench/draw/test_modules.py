@@ -137,6 +137,19 @@ def test_a_block_whose_result_others_read_ends_a_row() -> None:
     assert len(readers) == 2  # the next row, and the output
 
 
+def test_inputs_that_each_block_has_for_itself_are_one() -> None:
+    model = stacked(3)
+    (mask,) = (value for value in model.graph.input if value.name == "mask")
+    model.graph.input.remove(mask)
+    for block, node in enumerate(node for node in model.graph.node if node.op_type == "Mul"):
+        node.input[1] = f"cache.{block}"
+        model.graph.input.add(name=f"cache.{block}", type=mask.type)
+    picture = draw(model).picture
+    assert [(box.title, box.times) for box in picture.boxes if box.kind == INPUT] == [("x", 1), ("cache.0 … 2", 3)]
+    assert [(box.name, box.times) for box in picture.boxes if box.kind == "module"] == [("blocks.0 … 2", 3)]
+    assert len(picture.edges) == 3
+
+
 def test_edges_stay_in_their_picture_and_lead_forward(bert: Path) -> None:
     def check(picture: Picture, inputs: int, outputs: int) -> None:
         for edge in picture.edges:

@@ -38,12 +38,13 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
         ([], "import onnxlift; onnxlift.lift('beam_step.onnx', simplify=False).save('out')"),
         (["onnxlift", "convert", "tiny_resnet.onnx", "-o", "converted"], COMMAND),
+        (["onnxlift", "draw", "tiny_resnet.onnx", "-o", "drawn.svg"], COMMAND),
         (["onnxlift", "inspect", "tiny_resnet.onnx"], COMMAND),
         (["onnxlift", "ops"], COMMAND),
         (["onnxlift", "passes"], COMMAND),
         (["onnxlift", "--help"], COMMAND),
     ],
-    ids=["import", "lift", "save", "convert", "inspect", "ops", "passes", "help"],
+    ids=["import", "lift", "save", "convert", "draw", "inspect", "ops", "passes", "help"],
 )
 def test_torch_stays_out(argv: list[str], code: str, models: Path) -> None:
     text = TEXT.format(source=SOURCE, argv=argv, code=code) + CHECK

@@ -18,6 +18,7 @@ from onnxlift.ir.graph.types import TORCH_DTYPE, ValueType
 from onnxlift.ir.reading.tensors import DataFile, FileTensor
 from onnxlift.lifting.modules.members.ties import find_ties
 from onnxlift.lifting.modules.module import Entry, Module, state_entries
+from onnxlift.lifting.stages import Lift
 from onnxlift.lifting.text.dump import GraphDump
 from onnxlift.lifting.text.explain import Explanation, explain
 from onnxlift.lifting.text.file import Source
@@ -59,6 +60,7 @@ class Lifted:
         history: History | None = None,
         stored_types: Mapping[str, ValueType] | None = None,
         precisions: tuple[ir.DataType | None, ...] = (),
+        lift: Lift | None = None,
     ) -> None:
         self.name = name
         self.model = model
@@ -80,6 +82,8 @@ class Lifted:
         """Input or output -> its type in the file. In another precision (`lift(dtype=...)`) the source has another."""
         self.precisions = precisions
         """The type of most of the weights, in the file and in the source; None if there is no floating-point type."""
+        self.lift = lift
+        """What the source was written from; its modules can be made anew from the graph and the paths in it."""
 
     def __repr__(self) -> str:
         report = self.report

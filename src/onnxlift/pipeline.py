@@ -108,6 +108,7 @@ def run(
             history=history,
             stored_types=stored,
             precisions=tuple(precisions),
+            lift=lift,
         )
 
 

@@ -162,7 +162,7 @@ class Constructor:
         number = f"i + {layers.first}" if layers.first else "i"
         cls = self.class_of[next(iter(self.module.members.values()))]
         yield f"for i in range({self._number((self.module, 'count'), layers.count)}):"
-        yield f'    self.add_module(f"{layers.prefix}{{{number}}}", {_instance(cls, values)})'
+        yield f'    self.add_module(f"{layers.prefix}{{{number}}}", {instance_call(cls, values)})'
 
     def _optional(self, attribute: str, member: Layer | Stored | Module) -> Iterator[str]:
         """Yield the lines that make a part which some instances lack."""
@@ -237,7 +237,7 @@ class Constructor:
             case Module():
                 cls = self.class_of[member]
                 values = cls.arguments[member]
-                return _instance(cls, {name: self._number((member, name), value) for name, value in values.items()})
+                return instance_call(cls, {name: self._number((member, name), value) for name, value in values.items()})
         return self._layer(member)
 
     def _named_items(self, chain: Module) -> str:
@@ -269,14 +269,7 @@ class Constructor:
 
     def _made(self, layer: Layer, constructor: str) -> str:
         """Write a call of `constructor` with the arguments of a layer."""
-        call = ConstructorCall(constructor)
-        alone = REQUIRED not in layer.signature.values()  # `nn.Dropout(0.1)`: its first argument needs no name
-        for position, (name, value) in enumerate(layer.complete_arguments().items()):
-            default = layer.signature[name]
-            is_needed = default is REQUIRED or (layer, name) in self.places or value != default
-            by_position = default is REQUIRED or (alone and position == 0)
-            call.add(name, self._number((layer, name), value), is_needed, by_position)
-        return call.text
+        return layer_call(layer, constructor, self.places)
 
     def _empty(self, stored: Stored) -> str:
         size = self._sizes(stored)
@@ -315,6 +308,18 @@ class ConstructorCall:
         return f"{self.name}({', '.join(self.arguments)})"
 
 
+def layer_call(layer: Layer, constructor: str, places: Mapping[object, str]) -> str:
+    """Write a call of `constructor` with the arguments of a layer, or with the texts that `places` has for them."""
+    call = ConstructorCall(constructor)
+    alone = REQUIRED not in layer.signature.values()  # `nn.Dropout(0.1)`: its first argument needs no name
+    for position, (name, value) in enumerate(layer.complete_arguments().items()):
+        default = layer.signature[name]
+        is_needed = default is REQUIRED or (layer, name) in places or value != default
+        by_position = default is REQUIRED or (alone and position == 0)
+        call.add(name, places.get((layer, name)) or literal(value), is_needed, by_position)
+    return call.text
+
+
 def _can_be_listed(chain: Module) -> bool:
     """Tell whether a chain with names can be made at once: PyTorch then refuses names of a module's own attributes."""
     return not any(chain.names(path)[0] in MODULE_ATTRIBUTES for path in chain.members)
@@ -350,7 +355,7 @@ def _wrapped(text: str, computed: ComputedWeight) -> str:
     return f"{computed.function}({text}{options})"
 
 
-def _instance(cls: ModuleClass, values: Mapping[str, str]) -> str:
+def instance_call(cls: ModuleClass, values: Mapping[str, str]) -> str:
     """Write a call of the class's constructor with these arguments."""
     defaults = cls.constructor.defaults
     by_name = len(values) - len(defaults) > MOST_BY_POSITION

@@ -1,0 +1,1 @@
+"""Lay out a picture: rows by the longest path, few crossings, straight main chains, in nearly linear time."""

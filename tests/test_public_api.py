@@ -34,6 +34,7 @@ NAMES = (
     }
     | {
         "diff",
+        "draw",
         "edit",
         "expose",
         "extract",

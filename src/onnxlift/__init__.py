@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .verification.verify import verify
     from .workbench import edit
     from .workbench.diff import diff
+    from .workbench.draw import draw
     from .workbench.expose import expose
     from .workbench.extract import extract
     from .workbench.infer import infer
@@ -38,6 +39,7 @@ _HOMES = {
     "lift": ".api",
     "verify": ".verification.verify",
     "diff": ".workbench.diff",
+    "draw": ".workbench.draw",
     "edit": ".workbench.edit",
     "expose": ".workbench.expose",
     "extract": ".workbench.extract",
@@ -68,6 +70,7 @@ __all__ = [
     "VerifyError",
     "convert",
     "diff",
+    "draw",
     "edit",
     "expose",
     "extract",

@@ -14,8 +14,8 @@ from onnx import parser
 import onnxlift
 from models.handmade import transformer_block
 from onnxlift.errors import VerifyError
+from onnxlift.verification import sides, worker
 from onnxlift.verification import verify as verification
-from onnxlift.verification import worker
 from onnxlift.verification.child import ChildError, Limits
 from onnxlift.verification.values import write_values
 
@@ -74,8 +74,8 @@ class FakeSides:
     ) -> None:
         self.answers = {"lifted": lifted, "reference": reference}
         self.crash_of_onnxruntime = False
-        monkeypatch.setattr(verification, "run_child", self.run)
-        monkeypatch.setattr(verification, "read_values", lambda path: dict(self.answers.get(path.name, reference)))
+        monkeypatch.setattr(sides, "run_child", self.run)
+        monkeypatch.setattr(sides, "read_values", lambda path: dict(self.answers.get(path.name, reference)))
 
     def run(self, job: Path, task: dict[str, str], who: str, limits: Limits) -> dict[str, str]:
         if self.crash_of_onnxruntime and who == "ONNX Runtime":
@@ -127,7 +127,7 @@ def test_a_report_is_given_even_if_looking_inside_fails(monkeypatch: pytest.Monk
             raise ChildError("the lifted model took more than 1 GB of memory")
         return FakeSides.run(sides, job, task, who, limits)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(verification, "run_child", run)
+    monkeypatch.setattr(sides, "run_child", run)
     report = verification.verify(small("y = Neg(x)"), lifted=onnxlift.lift(small("y = Neg(x)")))
     assert not report.passed
     assert report.notes == ("cannot look inside: the lifted model took more than 1 GB of memory",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,7 @@ class Culprit:
         """Return what to tell of it, line by line."""
         lines = [f"node      {self.title}" + (f", in {plain(self.graph)}" if self.graph else "")]
         lines += [f"module    {plain(self.module)}"] if self.module else []
-        lines += [f"changed   {change}" for change in self.changes[:MOST_CHANGES]]
+        lines += [f"diff      {change}" for change in self.changes[:MOST_CHANGES]]
         if len(self.changes) > MOST_CHANGES:
             lines.append(f"          and {len(self.changes) - MOST_CHANGES} more changes")
         count = max(map(len, self.nodes))
@@ -121,6 +121,7 @@ class BisectReport:
     notes: tuple[str, ...] = ()
     reproducer: Reproducer | None = field(default=None, repr=False)
     shows_all: bool = field(default=False, repr=False)
+    """Whether the text lists the whole trace."""
 
     @property
     def passed(self) -> bool:
@@ -138,10 +139,6 @@ class BisectReport:
 
     def _no_reproducer(self) -> str:
         return next((note for note in self.notes if note.startswith("no reproducer")), "")
-
-    def with_all(self) -> BisectReport:
-        """Return the same report, which shows the whole trace when printed."""
-        return replace(self, shows_all=True)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain dicts and lists, for `json.dumps`."""

@@ -56,7 +56,8 @@ def run_lifted(model, feeds):
 _MAIN = """
 
 def main():
-    expected, found = (np.asarray(value) for value in ({first}, {second}))
+    expected = np.asarray({first})
+    found = np.asarray({second})
     print(f"node      {{NODE}}")
     print(f"expected  {{expected.dtype}} {{expected.shape}}, found {{found.dtype}} {{found.shape}}")
     if expected.shape != found.shape:
@@ -65,7 +66,8 @@ def main():
         wrong = int(np.sum(expected != found))
         print(f"differ    {{wrong:,}} of {{expected.size:,}} elements")
         return int(wrong > 0)
-    a, b = expected.astype(np.float64), found.astype(np.float64)
+    wide = np.complex128 if expected.dtype.kind == "c" else np.float64
+    a, b = expected.astype(wide), found.astype(wide)
     odd = ~((np.isfinite(a) & np.isfinite(b)) | (a == b) | (np.isnan(a) & np.isnan(b)))
     finite = np.isfinite(a) & np.isfinite(b)
     a, b = a[finite], b[finite]

@@ -80,7 +80,6 @@ def bisect(
     Example: onnxlift bisect model.onnx --against out/model.py
     """
     import sys
-    from dataclasses import replace
 
     from onnxlift.errors import OnnxLiftError, OutputError
     from onnxlift.workbench.bisect import bisect as run
@@ -106,7 +105,7 @@ def bisect(
             timeout=timeout,
             memory=memory,
         )
-    data, lines = report.to_dict(), [str(replace(report, shows_all=trace))]
+    data, lines = report.to_dict(), [report.text(show_all=trace)]
     written = report.save(output, force=force) if output is not None and report.reproducer is not None else []
     if written:
         lines += ["", *(f"  wrote     {file}" for file in written)]

@@ -192,7 +192,7 @@ class Bisection:
                 found[pair] = None
                 waiting += self.pairing.step(pair).sources
         for batch in oracle.batches(list(found)):
-            oracle.test(batch)
+            oracle.test(batch, to_first=True)
             if any(oracle.is_same(pair) is False for pair in batch):
                 return
 

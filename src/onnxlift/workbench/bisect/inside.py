@@ -6,7 +6,7 @@ whose value is known. Then the two are bisected again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,11 +18,8 @@ from onnxlift.ir.load import load
 from onnxlift.ir.writing.proto import to_proto
 from onnxlift.rewriting.normal_form import inline_functions
 
-from .report import BisectReport, Culprit
+from .report import BisectReport
 from .reproducer import Reproducer
-
-MOST_ITERATIONS = 4
-"""So many rounds of a loop are looked into."""
 
 Deeper = Callable[[Sequence[bytes], Mapping[str, Any]], BisectReport]
 """Bisects models that were opened, on these inputs."""
@@ -43,46 +40,33 @@ def look_inside(report: BisectReport, deeper: Deeper) -> BisectReport:
     if found is None or culprit is None or found.found is not None:
         return report
     parts = [onnx.load_from_string(data) for data in (found.model, found.other) if data is not None]
-    for opened in _open(parts, found):
+    opened = _open(parts, found)
+    if opened is not None:
         inner = deeper(opened.models, opened.inputs)
         if inner.culprit is not None:
-            inside = _within(inner.culprit, opened.graph)
+            inside = replace(inner.culprit, graph=opened.graph)
             better = inner.reproducer or found
             return replace(report, culprit=replace(culprit, inside=inside), reproducer=better)
-        if inner.passed and not opened.graph.startswith("round"):
-            break
     return report
 
 
-def _within(culprit: Culprit, graph: str) -> Culprit:
-    return replace(culprit, graph=graph)
-
-
-def _open(parts: list[onnx.ModelProto], found: Reproducer) -> Iterator[_Opened]:
-    """Yield what is inside the only node of the parts; nothing if there is nothing."""
+def _open(parts: list[onnx.ModelProto], found: Reproducer) -> _Opened | None:
+    """Open the only node of the parts; None if there is nothing inside, or its values are not known."""
     nodes = [part.graph.node[0] for part in parts if len(part.graph.node) == 1]
-    kinds = {node.op_type for node in nodes}
-    if len(nodes) != len(parts) or len(kinds) != 1:
-        return
-    called = [
-        any((each.domain, each.name) == (node.domain, node.op_type) for each in part.functions)
-        for node, part in zip(nodes, parts, strict=True)
-    ]
-    feeds = [
-        {name: found.inputs[key] for name, key in feed.items()} for feed, _ in zip(found.feeds, parts, strict=False)
-    ]
-    if all(called):
+    if len(nodes) != len(parts) or len({node.op_type for node in nodes}) != 1:
+        return None
+    feeds = {name: found.inputs[key] for name, key in found.feeds[0].items()}
+    if all(_is_call(part) for part in parts):
         title = f"function {nodes[0].domain}::{nodes[0].op_type}"
-        yield _Opened(tuple(_inlined(part) for part in parts), feeds[0], title)
-    elif kinds == {"If"}:
-        condition = _known(parts[0], nodes[0].input[0], feeds[0])
-        branch = "then_branch" if condition is not None and bool(condition.reshape(-1)[0]) else "else_branch"
-        graphs = [_graph(node, branch) for node in nodes]
-        if condition is not None and all(graph is not None for graph in graphs):
-            models = tuple(_opened(part, graph) for part, graph in zip(parts, graphs, strict=True) if graph)
-            yield _Opened(models, feeds[0], branch)
-    elif kinds == {"Loop"}:
-        yield from _rounds(parts, nodes, feeds[0])
+        return _Opened(tuple(_inlined(part) for part in parts), feeds, title)
+    if nodes[0].op_type == "If":
+        return _branch(parts, nodes, feeds)
+    return _first_round(parts, nodes, feeds) if nodes[0].op_type == "Loop" else None
+
+
+def _is_call(part: onnx.ModelProto) -> bool:
+    node = part.graph.node[0]
+    return any((each.domain, each.name) == (node.domain, node.op_type) for each in part.functions)
 
 
 def _inlined(part: onnx.ModelProto) -> bytes:
@@ -130,20 +114,26 @@ def _opened(part: onnx.ModelProto, graph: onnx.GraphProto, types: Mapping[str, A
     return data
 
 
-def _rounds(parts: list[onnx.ModelProto], nodes: list[onnx.NodeProto], feeds: Mapping[str, Any]) -> Iterator[_Opened]:
-    """Yield the body of a loop with the values of its first rounds, as the first model computes them."""
+def _branch(parts: list[onnx.ModelProto], nodes: list[onnx.NodeProto], feeds: Mapping[str, Any]) -> _Opened | None:
+    """Open the branch of an If that was taken."""
+    condition = _known(parts[0], nodes[0].input[0], feeds)
+    if condition is None:
+        return None
+    name = "then_branch" if bool(condition.reshape(-1)[0]) else "else_branch"
+    graphs = [graph for node in nodes if (graph := _graph(node, name)) is not None]
+    models = tuple(_opened(part, graph) for part, graph in zip(parts, graphs, strict=True))
+    return _Opened(models, feeds, name)
+
+
+def _first_round(parts: list[onnx.ModelProto], nodes: list[onnx.NodeProto], feeds: Mapping[str, Any]) -> _Opened | None:
+    """Open the body of a loop, with the values of its first round."""
     graphs = [body for node in nodes if (body := _graph(node, "body")) is not None]
-    if len(graphs) != len(nodes):
-        return
-    known = [_known(parts[0], name, feeds) for name in nodes[0].input[2:]]
-    if any(value is None for value in known):
-        return
+    states = [_known(parts[0], name, feeds) for name in nodes[0].input[2:]]
+    if any(value is None for value in states):
+        return None
     condition = _known(parts[0], nodes[0].input[1], feeds) if len(nodes[0].input) > 1 else None
-    values = [np.asarray(0, np.int64), np.asarray(True if condition is None else condition), *known]
-    for number in range(MOST_ITERATIONS):
-        names = [each.name for each in graphs[0].input]
-        own = dict(zip(names, values, strict=True))
-        arrays = [dict(zip((each.name for each in graph.input), values, strict=True)) for graph in graphs]
-        models = tuple(_opened(part, graph, types) for part, graph, types in zip(parts, graphs, arrays, strict=True))
-        yield _Opened(models, {**feeds, **own}, f"round {number} of the loop")
-        return
+    going = np.asarray(True) if condition is None else condition.reshape(())
+    values = [np.asarray(0, np.int64), going, *states]
+    given = [dict(zip((each.name for each in graph.input), values, strict=True)) for graph in graphs]
+    models = tuple(map(_opened, parts, graphs, given))
+    return _Opened(models, {**feeds, **given[0]}, "the first round of the loop")

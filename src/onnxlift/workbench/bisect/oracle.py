@@ -59,8 +59,10 @@ class Oracle:
         found = self.results.get(pair)
         return None if found is None else found.is_equal if exactly else found.passed
 
-    def test(self, pairs: Sequence[Pair]) -> None:
-        """Compare pairs. If a side fails on them, only those before the first that it cannot compute."""
+    def test(self, pairs: Sequence[Pair], *, to_first: bool = False) -> None:
+        """Compare pairs; with `to_first`, in the order of the nodes, up to the first that differs.
+
+        If a side fails on them, only those are compared before the first that it cannot compute."""
         wanted = sorted((pair for pair in pairs if not self.is_known(pair)), key=self.pairing.position)
         if not wanted:
             return
@@ -73,9 +75,9 @@ class Oracle:
                 raise
             if len(wanted) > 1:
                 middle = len(wanted) // 2
-                self.test(wanted[:middle])
+                self.test(wanted[:middle], to_first=to_first)
                 if all(self.is_same(pair) is not False for pair in wanted[:middle]):
-                    self.test(wanted[middle:])
+                    self.test(wanted[middle:], to_first=to_first)
                 return
             reason = f"the second side does not compute it: {refusal(error)}"
             self._note(wanted[0], [Comparison(wanted[0].a.name or "", "", (), reason)])
@@ -87,6 +89,8 @@ class Oracle:
                 self._note(pair, found)
             else:
                 self.hidden.add(pair)
+            if to_first and self.is_same(pair) is False:
+                break
 
     def fetch(self, side: int, values: Sequence[ir.Value]) -> Mapping[str, Any]:
         """Return values of one side by name."""

@@ -108,7 +108,7 @@ class Prover:
         return Reproducer(
             model=data[0],
             other=data[1] if bisection.are_two else None,
-            inputs={keys[name]: np.asarray(value) for name, value in values.items() if name in used},
+            inputs={keys[name]: np.array(value) for name, value in values.items() if name in used},
             feeds=(_feeds(parts[0], keys), _feeds(parts[1], keys)),
             runtimes=bisection.settings.runtimes,
             node="" if node is None else f"{node.op_type} {node.name}",

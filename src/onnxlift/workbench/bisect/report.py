@@ -120,8 +120,6 @@ class BisectReport:
     runs: int = 0
     notes: tuple[str, ...] = ()
     reproducer: Reproducer | None = field(default=None, repr=False)
-    shows_all: bool = field(default=False, repr=False)
-    """Whether the text lists the whole trace."""
 
     @property
     def passed(self) -> bool:
@@ -162,21 +160,30 @@ class BisectReport:
         return plain_dict
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, *, show_all: bool = False) -> str:
+        """Return the report for people; with `show_all`, all values of the trace."""
         lines = [self._verdict()]
         lines += [f"  input     {plain(name)}  {kind}" for name, kind in self.inputs.items()]
         lines += [f"  note      {note}" for note in self.notes]
         for row in self.outputs if self.passed else ():
             lines += [f"  ok        {plain(each.name)}  {describe_comparison(each)}" for each in row.comparisons]
+        details = self.details(show_all=show_all)
+        return "\n".join([*lines, "", details] if details else lines)
+
+    def details(self, *, show_all: bool = False) -> str:
+        """Return the nodes to blame, and the values before them: a few, or with `show_all` all that were compared."""
+        blocks = []
         if self.culprit is not None:
-            lines += ["", "The difference begins here:", *(f"  {line}" for line in self.culprit.lines())]
-        for other in self.others:
-            lines += ["", "Another one begins here:", *(f"  {line}" for line in other.lines())]
-        if self.trace and (self.shows_all or self.culprit is not None):
-            rows = self.trace if self.shows_all else self.trace[-1 - MOST_ROWS :]
-            lines += ["", *(f"  {line}" for line in trace_lines(rows))]
+            blocks.append(["The difference begins here:", *(f"  {line}" for line in self.culprit.lines())])
+        blocks += [["Another one begins here:", *(f"  {line}" for line in each.lines())] for each in self.others]
+        if self.trace and (show_all or self.culprit is not None):
+            rows = self.trace if show_all else self.trace[-1 - MOST_ROWS :]
             more = len(self.trace) - len(rows)
-            lines += [f"  ({more:,} more values before these were compared, and agree)"] if more else []
-        return "\n".join(lines)
+            told = [f"  ({more:,} more values before these were compared, and agree)"] if more else []
+            blocks.append([*(f"  {line}" for line in trace_lines(rows)), *told])
+        return "\n\n".join("\n".join(block) for block in blocks)
 
     def _verdict(self) -> str:
         a, b = plain(self.a), plain(self.b)

@@ -62,7 +62,7 @@ class Search:
             waiting = [pair for pair in cone if not self.oracle.is_known(pair)]
             if not waiting:
                 return self.blame(target)
-            self.oracle.test(self.oracle.portion(waiting))
+            self.oracle.test(self.oracle.portion(waiting), to_first=not self.exactly)
             self.on_round()
 
     def is_same(self, pair: Pair) -> bool | None:

@@ -18,12 +18,14 @@ WIDEST = 60
 class Traced:
     """A value, the node that computes it, and how the two sides compare there.
 
-    A sequence has as many comparisons as elements."""
+    A sequence has as many comparisons as elements. `other` is the name of the value on the second side, if that is not
+    simply the same value."""
 
     value: str
     node: str
     operator: str
     comparisons: tuple[Comparison, ...]
+    other: str = ""
 
     @property
     def passed(self) -> bool:
@@ -49,7 +51,8 @@ class Traced:
     def to_dict(self) -> dict[str, Any]:
         """Return the row as plain dicts and lists."""
         comparisons = [{**asdict(each), "passed": each.passed} for each in self.comparisons]
-        return {"value": self.value, "node": self.node, "operator": self.operator, "comparisons": comparisons}
+        names = {name: getattr(self, name) for name in ("value", "node", "operator", "other")}
+        return {**names, "comparisons": comparisons}
 
 
 def trace_lines(rows: Sequence[Traced]) -> list[str]:
@@ -58,7 +61,7 @@ def trace_lines(rows: Sequence[Traced]) -> list[str]:
         ["value", "operator", "form", "max abs", "max rel", ""],
         *(
             [
-                _cut(row.value),
+                _cut(row.value) + (f" (there {_cut(row.other)})" if row.other else ""),
                 _cut(row.operator),
                 _form(row),
                 _number(row.max_abs),

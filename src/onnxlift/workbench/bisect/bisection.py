@@ -21,10 +21,11 @@ from onnxlift.verification.model_file import ModelFile, model_file
 from onnxlift.verification.models import Pair as ModelPair
 from onnxlift.verification.models import multiplies_bytes
 from onnxlift.verification.sides import Sides
+from onnxlift.verification.trace import Traced
 from onnxlift.workbench.diff.comparing import Comparer
 
 from .describing import Describer
-from .oracle import Oracle
+from .oracle import NOT_COMPUTED, Oracle
 from .pairing import Pair, Pairing
 from .proving import Prover
 from .report import BisectReport, Culprit
@@ -77,6 +78,8 @@ class Bisection:
         files = self.files[0], self.files[-1]
         self.models = ModelPair(job, models[0], models[1], files, settings.limits, self.judge)
         self.notes: list[str] = []
+        self.last: Traced | None = None
+        """The first value beyond the tolerance: the last one of the trace."""
 
     def _runner(self, side: int) -> Runner:
         place = side if self.are_two else 0
@@ -110,14 +113,29 @@ class Bisection:
             seeds=tuple(seeds),
             outputs=tuple(oracle.results[pair] for pair in self.pairing.outputs if pair in oracle.results),
         )
+        failed = next((row.problem for row in report.outputs if row.problem.startswith(NOT_COMPUTED)), None)
+        self.notes += [f"the second side does not run{failed.removeprefix(NOT_COMPUTED)}"] if failed else []
         report = self._blame(report, oracle)
-        tested = sorted(oracle.results, key=self.pairing.position)
-        rows = [oracle.results[pair] for pair in dict.fromkeys(tested)]
-        if report.culprit is not None and report.culprit.value in rows:
-            rows = rows[: rows.index(report.culprit.value) + 1]
         return replace(
-            report, trace=tuple(rows), compared=len(oracle.results), runs=oracle.runs, notes=tuple(self.notes)
+            report,
+            runtimes=(self.runners[0].title, self.runners[1].title),
+            trace=tuple(self._rows(report, oracle)),
+            compared=len(oracle.results),
+            runs=oracle.runs,
+            notes=tuple(self.notes),
         )
+
+    def _rows(self, report: BisectReport, oracle: Oracle) -> Iterator[Traced]:
+        """Yield the values that were compared, in the order of the nodes, up to the first beyond the tolerance.
+
+        Those before it that differ are left out: what is computed from them agrees again."""
+        for pair in sorted(oracle.results, key=self.pairing.position):
+            row = oracle.results[pair]
+            is_last = row is self.last
+            if row.passed or is_last or report.culprit is None:
+                yield row
+            if is_last:
+                return
 
     @property
     def _given(self) -> tuple[float | None, float | None]:
@@ -166,6 +184,7 @@ class Bisection:
             found = search.locate(pair)
             places.setdefault(found.pair, found)
         first, *others = sorted(places.values(), key=lambda place: self.pairing.position(place.pair))
+        self.last = oracle.results[first.pair]
         prover = Prover(self, oracle)
         proof = prover.prove(first)
         note = ""

@@ -22,6 +22,7 @@ MOST_VALUES = 512
 """The most values that are taken from one run."""
 MOST_BYTES = 256 << 20
 """The most memory that the values of one run should take, as far as their sizes are known."""
+NOT_COMPUTED = "the second side does not compute it"
 UNKNOWN_SIZE = 64
 """What is taken for a size of which nothing is known."""
 
@@ -79,7 +80,7 @@ class Oracle:
                 if all(self.is_same(pair) is not False for pair in wanted[:middle]):
                     self.test(wanted[middle:], to_first=to_first)
                 return
-            reason = f"the second side does not compute it: {refusal(error)}"
+            reason = f"{NOT_COMPUTED}: {refusal(error)}"
             self._note(wanted[0], [Comparison(wanted[0].a.name or "", "", (), reason)])
             return
         for pair in wanted:
@@ -122,7 +123,9 @@ class Oracle:
     def _note(self, pair: Pair, comparisons: Sequence[Comparison]) -> None:
         node = pair.a.producer()
         name, operator = ("", "input") if node is None else (node.name or "", node.op_type)
-        self.results[pair] = Traced(pair.a.name or "", name, operator, tuple(comparisons))
+        is_match = self.pairing.partner_of(pair.a, 0) is pair.b
+        other = "" if is_match else pair.b.name or ""
+        self.results[pair] = Traced(pair.a.name or "", name, operator, tuple(comparisons), other)
 
     def _bytes(self, value: ir.Value) -> int:
         """Return about how large a value is."""

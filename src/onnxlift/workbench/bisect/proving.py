@@ -20,7 +20,7 @@ from onnxlift.verification.model_file import ModelFile
 from onnxlift.verification.refusals import refusal
 from onnxlift.verification.trace import Traced
 
-from .oracle import Oracle, compare_values
+from .oracle import NOT_COMPUTED, Oracle, compare_values
 from .pairing import Pairing
 from .parts import Part, cut_part
 from .reproducer import Reproducer, can_be_stored, keys_of
@@ -132,7 +132,7 @@ class Prover:
         except ChildError as error:
             if not error.refused and not error.crashed:
                 raise
-            failed = Comparison(name, "", (), f"the second side does not compute it: {refusal(error)}")
+            failed = Comparison(name, "", (), f"{NOT_COMPUTED}: {refusal(error)}")
             return _Outcome(Traced(name, "", "", (failed,)), tolerance, None)
         judge = Judge(parts[0].model.graph, bisection.settings.rtol, bisection.settings.atol)
         comparisons = compare_values(judge, (judgement.rtol, judgement.atol), name, actual, expected)

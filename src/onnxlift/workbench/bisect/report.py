@@ -19,6 +19,7 @@ from .reproducer import Reproducer
 MOST_ROWS = 4
 """So many values before the first difference are shown, unless all are asked for."""
 MOST_CHANGES = 6
+MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -71,10 +72,13 @@ class Culprit:
         lines += [f"diff      {change}" for change in self.changes[:MOST_CHANGES]]
         if len(self.changes) > MOST_CHANGES:
             lines.append(f"          and {len(self.changes) - MOST_CHANGES} more changes")
-        count = max(map(len, self.nodes))
-        if count > 1:
-            lines.append(f"nodes     {count} nodes lie between the values that agree and this one")
-        wrong = next((each for each in self.value.comparisons if not each.passed), None)
+        for side, names in zip(("first", "second"), self.nodes, strict=True):
+            others = [quote(name) for name in names if name not in (self.a, self.b)]
+            if others and (side == "first" or self.nodes[0] != names):
+                more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
+                lines.append(f"with      {', '.join(others[:MOST_NAMED])}{more}, in the {side}")
+        compared = self.value.comparisons
+        wrong = next((each for each in compared if not each.passed), compared[0] if compared else None)
         told = "" if wrong is None else f": {describe_comparison(wrong)}"
         lines.append(f"value     {quote(self.value.value)}{told}")
         lines += [f"source    line {self.line}"] if self.line else []
@@ -192,4 +196,4 @@ class BisectReport:
             return f"{a} and {b} agree ({with_})"
         if self.culprit is None:
             return f"{a} and {b} differ, and it could not be found where that begins ({with_})"
-        return f"{a} and {b} differ from {self.culprit.innermost.title} on ({with_})"
+        return f"{a} and {b} differ, beginning at {self.culprit.innermost.title} ({with_})"

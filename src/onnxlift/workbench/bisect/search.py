@@ -22,6 +22,8 @@ from .pairing import Pair, Pairing
 
 MOST_NODES = 5
 """A place to blame has at most so many nodes on either side, if it can be helped."""
+MOST_AFTER = 64
+"""So many values after a difference are looked at, whether they differ as well."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,13 @@ class Search:
     def locate(self, target: Pair) -> Place:
         """Return the place where the difference in `target` begins."""
         while True:
+            found = self._earliest(target)
+            if self._matters(found, target):
+                return self.blame(found)
+
+    def _earliest(self, target: Pair) -> Pair:
+        """Return a pair that differs, and is computed from such that agree, as far as is known."""
+        while True:
             cone = self.cone(target)
             wrong = [pair for pair in cone if self.is_same(pair) is False]
             if wrong:
@@ -61,9 +70,25 @@ class Search:
                 continue
             waiting = [pair for pair in cone if not self.oracle.is_known(pair)]
             if not waiting:
-                return self.blame(target)
-            self.oracle.test(self.oracle.portion(waiting), to_first=not self.exactly)
+                return target
+            self.oracle.test(self.oracle.portion(waiting))
             self.on_round()
+
+    def _matters(self, found: Pair, target: Pair) -> bool:
+        """Tell whether the difference lasts: the values on the way from there to the target differ as well.
+
+        If one of them agrees, nobody has looked at it yet: now it is known, and the search does not go behind it."""
+        way: list[Pair] = []
+        at = self.readers.get(found, target)
+        while at != target and len(way) < MOST_AFTER:
+            way.append(at)
+            at = self.readers.get(at, target)
+        untested = [pair for pair in way if not self.oracle.is_known(pair)]
+        self.oracle.test(untested)
+        if all(self.is_same(pair) is not True for pair in untested):
+            return True
+        self.readers.clear()
+        return False
 
     def is_same(self, pair: Pair) -> bool | None:
         return self.oracle.is_same(pair, exactly=self.exactly)
@@ -93,7 +118,6 @@ class Search:
         if not any(place.nodes):
             return self.place(reader)
         if target.a in reader or target.b in reader:
-            self.oracle.test([reader])
             around = self.place(reader)
             if self.is_same(reader) is False and around.size <= MOST_NODES:
                 return around

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from onnxlift.api import lift
-from onnxlift.errors import OnnxLiftError
+from onnxlift.errors import OnnxLiftError, quote
 from onnxlift.ir.reading.weights import data_files
 from onnxlift.verification.child import Limits
 from onnxlift.verification.compare import describe
@@ -115,6 +115,9 @@ class Bisection:
         )
         failed = next((row.problem for row in report.outputs if row.problem.startswith(NOT_COMPUTED)), None)
         self.notes += [f"the second side does not run{failed.removeprefix(NOT_COMPUTED)}"] if failed else []
+        for row in report.outputs:
+            if any(each.max_abs is None and np.prod(each.shape) and _is_float(each.dtype) for each in row.comparisons):
+                self.notes.append(f"output {quote(row.value)} has no finite number to compare: give other inputs")
         report = self._blame(report, oracle)
         return replace(
             report,
@@ -244,6 +247,10 @@ class Bisection:
         inner = self.job / "lifted_part"
         inner.mkdir(exist_ok=True)
         return LiftedRunner(Sides(inner, source, lift(source), None, limits, False))
+
+
+def _is_float(dtype: str) -> bool:
+    return dtype.startswith(("float", "bfloat"))
 
 
 def _are_equal(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:

@@ -83,7 +83,7 @@ class Search:
         while at != target and len(way) < MOST_AFTER:
             way.append(at)
             at = self.readers.get(at, target)
-        untested = [pair for pair in way if not self.oracle.is_known(pair)]
+        untested = self.oracle.portion([pair for pair in way if not self.oracle.is_known(pair)])
         self.oracle.test(untested)
         if all(self.is_same(pair) is not True for pair in untested):
             return True

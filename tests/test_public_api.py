@@ -33,6 +33,7 @@ NAMES = (
         "verify",
     }
     | {
+        "bisect",
         "diff",
         "draw",
         "edit",

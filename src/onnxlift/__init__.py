@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .lifted import Lifted
     from .verification.verify import verify
     from .workbench import edit
+    from .workbench.bisect import bisect
     from .workbench.diff import diff
     from .workbench.draw import draw
     from .workbench.expose import expose
@@ -38,6 +39,7 @@ _HOMES = {
     "convert": ".api",
     "lift": ".api",
     "verify": ".verification.verify",
+    "bisect": ".workbench.bisect",
     "diff": ".workbench.diff",
     "draw": ".workbench.draw",
     "edit": ".workbench.edit",
@@ -68,6 +70,7 @@ __all__ = [
     "OutputError",
     "UnsupportedError",
     "VerifyError",
+    "bisect",
     "convert",
     "diff",
     "draw",

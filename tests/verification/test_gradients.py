@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 import onnxlift
 from models.handmade import transformer_block
-from onnxlift.verification import gradients, worker
-from onnxlift.verification import verify as verification
+from onnxlift.verification import gradients, sides, worker
 from onnxlift.verification.child import ANSWER, ChildError
 from onnxlift.verification.report import Gradients, Report
 from onnxlift.verification.values import read_values, write_values
@@ -212,7 +211,7 @@ def test_the_outputs_are_safe_before_gradients_are_asked_for(tmp_path: Path, mon
 
 @pytest.mark.parametrize("crashed", [False, True], ids=["limit", "crash"])
 def test_only_a_crash_with_gradients_on_is_a_failure(monkeypatch: pytest.MonkeyPatch, crashed: bool) -> None:
-    real = verification.run_child
+    real = sides.run_child
 
     def run_child(job: Path, task: dict[str, Any], who: str, limits: Any) -> dict[str, Any]:
         answer = real(job, {**task, "gradients": False}, who, limits)
@@ -220,7 +219,7 @@ def test_only_a_crash_with_gradients_on_is_a_failure(monkeypatch: pytest.MonkeyP
             raise ChildError("the lifted model took more than 1 kB of memory", crashed=crashed)
         return answer
 
-    monkeypatch.setattr(verification, "run_child", run_child)
+    monkeypatch.setattr(sides, "run_child", run_child)
     report = onnxlift.verify(onnx.parser.parse_model(NONZERO))
     assert report.matches and report.passed is not crashed
     assert "with gradients on, the lifted model took more than 1 kB of memory" in str(report)

@@ -14,8 +14,8 @@ from onnx import parser
 import onnxlift
 from models.handmade import transformer_block
 from onnxlift.errors import VerifyError
+from onnxlift.verification import sides, worker
 from onnxlift.verification import verify as verification
-from onnxlift.verification import worker
 from onnxlift.verification.child import ChildError, Limits
 from onnxlift.verification.values import write_values
 
@@ -74,8 +74,8 @@ class FakeSides:
     ) -> None:
         self.answers = {"lifted": lifted, "reference": reference}
         self.crash_of_onnxruntime = False
-        monkeypatch.setattr(verification, "run_child", self.run)
-        monkeypatch.setattr(verification, "read_values", lambda path: dict(self.answers.get(path.name, reference)))
+        monkeypatch.setattr(sides, "run_child", self.run)
+        monkeypatch.setattr(sides, "read_values", lambda path: dict(self.answers.get(path.name, reference)))
 
     def run(self, job: Path, task: dict[str, str], who: str, limits: Limits) -> dict[str, str]:
         if self.crash_of_onnxruntime and who == "ONNX Runtime":
@@ -101,8 +101,8 @@ def test_random_outputs_are_compared_by_type_and_shape(monkeypatch: pytest.Monke
 
 def test_after_a_crash_of_onnxruntime_the_evaluator_of_onnx_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     ones = np.ones(3, np.float32)
-    sides = FakeSides(monkeypatch, {"y": ones}, {"y": ones})
-    sides.crash_of_onnxruntime = True
+    fake = FakeSides(monkeypatch, {"y": ones}, {"y": ones})
+    fake.crash_of_onnxruntime = True
     report = verification.verify(small("y = Neg(x)"), lifted=onnxlift.lift(small("y = Neg(x)")))
     assert report.reference == "onnx.reference (ONNX Runtime crashed (SIGSEGV))"
     assert report.passed
@@ -120,14 +120,14 @@ def test_a_mismatch_is_looked_into_without_being_asked(monkeypatch: pytest.Monke
 
 def test_a_report_is_given_even_if_looking_inside_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     ones = np.ones(3, np.float32)
-    sides = FakeSides(monkeypatch, {"y": ones}, {"y": ones + 1})
+    fake = FakeSides(monkeypatch, {"y": ones}, {"y": ones + 1})
 
     def run(job: Path, task: dict[str, object], who: str, limits: Limits) -> dict[str, str]:
         if task.get("probes") is not None:
             raise ChildError("the lifted model took more than 1 GB of memory")
-        return FakeSides.run(sides, job, task, who, limits)  # type: ignore[arg-type]
+        return FakeSides.run(fake, job, task, who, limits)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(verification, "run_child", run)
+    monkeypatch.setattr(sides, "run_child", run)
     report = verification.verify(small("y = Neg(x)"), lifted=onnxlift.lift(small("y = Neg(x)")))
     assert not report.passed
     assert report.notes == ("cannot look inside: the lifted model took more than 1 GB of memory",)
@@ -161,16 +161,16 @@ def test_rounding_of_half_precision_is_called_so(monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_onnxruntime_differs_from_itself_by_is_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
-    sides = FakeSides(monkeypatch, {"y": np.float32([1, 2, 3.1])}, {"y": np.float32([1, 2, 3])})
-    sides.answers["optimised"] = {"y": np.float32([1, 2.09, 3])}
+    fake = FakeSides(monkeypatch, {"y": np.float32([1, 2, 3.1])}, {"y": np.float32([1, 2, 3])})
+    fake.answers["optimised"] = {"y": np.float32([1, 2.09, 3])}
     lifted = onnxlift.lift(small("y = Neg(x)"))
     report = verification.verify(small("y = Neg(x)"), lifted=lifted)
     assert report.passed
     assert "rounding: the reference differs from itself by up to 0.09 with and without its optimisations" in str(report)
     assert not verification.verify(small("y = Neg(x)"), lifted=lifted, rtol=1e-3).passed, "the user decides"
-    sides.answers["optimised"] = {"y": np.float32([1, 2.01, 3])}
+    fake.answers["optimised"] = {"y": np.float32([1, 2.01, 3])}
     assert not verification.verify(small("y = Neg(x)"), lifted=lifted).passed
-    sides.answers["optimised"] = {"y": np.float32([1, np.nan, 3])}
+    fake.answers["optimised"] = {"y": np.float32([1, np.nan, 3])}
     assert not verification.verify(small("y = Neg(x)"), lifted=lifted).passed
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -45,7 +45,8 @@ def verify(
     rtol: Rtol = None,
     atol: Atol = None,
     trace: Annotated[
-        bool, typer.Option("--trace", help="Compare values inside the model also if all is well.")
+        bool,
+        typer.Option("--trace", help="Compare values inside the model, too, and list them up to the first difference."),
     ] = False,
     no_gradients: Annotated[
         bool, typer.Option("--no-gradients", help="Do not call the lifted model with gradients on as well.")
@@ -75,24 +76,34 @@ def verify(
     """
     from onnxlift.verification import verify
 
+    how: dict[str, Any] = {
+        "inputs": input or None,
+        "shapes": parse_shapes(shape or ()),
+        "dims": parse_dims(dim or ()),
+        "seed": seed,
+        "rtol": rtol,
+        "atol": atol,
+        "timeout": timeout,
+        "memory": memory,
+    }
     with progress(f"Verifying {model.name}"):
         report = verify.verify(
             model,
             against=against,
-            inputs=input or None,
-            shapes=parse_shapes(shape or ()),
-            dims=parse_dims(dim or ()),
-            seed=seed,
-            rtol=rtol,
-            atol=atol,
             trace=trace,
             gradients=not no_gradients,
-            timeout=timeout,
-            memory=memory,
             simplify=not no_simplify,
             skip_passes=skip_pass or (),
             dtype=dtype,
+            **how,
         )
-    Outcome(report.passed, report.to_dict(), str(report)).show("verify", str(model), json=json)
+        data, text = report.to_dict(), str(report)
+        if trace and against is not None and not verify.is_python(against):
+            from onnxlift.workbench.bisect import bisect
+
+            found = bisect(model, against, trace=True, **how)
+            data |= {name: found.to_dict()[name] for name in ("trace", "culprit")}
+            text = f"{text}\n\n{found.details(show_all=True)}"
+    Outcome(report.passed, data, text).show("verify", str(model), json=json)
     if not report.passed:
         raise typer.Exit(NO)

@@ -13,8 +13,8 @@ from difflib import SequenceMatcher
 
 from onnxlift.lifting.text.source_map import SourceMap
 
-from .compare import Comparison
 from .report import Divergence
+from .trace import Traced
 
 LineMap = Mapping[int, int]
 """Line of the lifted source -> line of the file that is run."""
@@ -52,20 +52,17 @@ def probes_of(source_map: SourceMap, lines: LineMap, wanted: Collection[str]) ->
 
 
 def first_divergence(
-    comparisons: Sequence[tuple[str, Sequence[Comparison]]],
-    values: Mapping[str, tuple[str, str]],
+    rows: Sequence[Traced],
     source_map: SourceMap,
     lines: LineMap,
     text: str,
 ) -> Divergence | None:
-    """Find the first value that does not match; None if all do.
-
-    `values` has the name and operator of the node that computes each value."""
-    for index, (value, parts) in enumerate(comparisons):
-        wrong = next((part for part in parts if not part.passed), None)
+    """Find the first value that does not match; None if all do."""
+    for index, row in enumerate(rows):
+        wrong = next((part for part in row.comparisons if not part.passed), None)
         if wrong is None:
             continue
-        node, op_type = values[value]
+        value, node, op_type = row.value, row.node, row.operator
         for statement in source_map.statements:
             module = next((path for path, names in statement.values.items() if value in names), None)
             if module is not None and statement.first_line in lines:

@@ -176,11 +176,10 @@ class Pair:
         problems = list(self.problems())
         runs: list[Run] = []
         if not problems:
-            values = self._first(given)
+            values = self.find_inputs(given)
             runs.append(self._run(values))
-            chosen = given.sizes(self.original).chosen
-            if runs[0].passed and chosen:
-                others = self._second(given, chosen)
+            if runs[0].passed and given.sizes(self.original).chosen:
+                others = self.find_other_inputs(given)
                 if others is None:
                     self.notes.append(
                         "compared at one size only: the original takes none of the others that were tried"
@@ -207,7 +206,7 @@ class Pair:
         ours, theirs = _names(self.result, kind), _names(self.original, kind)
         return {name: name for name in theirs} if set(ours) == set(theirs) else dict(zip(theirs, ours, strict=True))
 
-    def _first(self, given: Given) -> dict[str, Any]:
+    def find_inputs(self, given: Given) -> dict[str, Any]:
         """Return inputs that the original takes."""
         values = given.make(self.original)
         refused = self._refusal(values)
@@ -222,17 +221,18 @@ class Pair:
             tried.append(_shapes(values))
         raise blame_inputs(refused, tried, list(values), bool(sizes.chosen), "the result")
 
-    def _second(self, given: Given, chosen: Mapping[str, int]) -> dict[str, Any] | None:
+    def find_other_inputs(self, given: Given) -> dict[str, Any] | None:
         """Return inputs of other sizes that the original takes; None if it takes none of those that are tried."""
-        leading = given.sizes(self.original).leading
+        sizes = given.sizes(self.original)
+        chosen, leading = sizes.chosen, sizes.leading
         batch = {name: size + 1 for name, size in chosen.items() if name in leading}
         rest = {name: size * 2 for name, size in chosen.items() if name not in leading and size <= LARGEST_SECOND}
         for other in ({**batch, **rest}, batch, rest, dict.fromkeys(batch, 1)):
-            sizes = {**chosen, **other}
-            if sizes == dict(chosen):
+            changed = {**chosen, **other}
+            if changed == dict(chosen):
                 continue
             try:
-                values = given.make(self.original, sizes=sizes)
+                values = given.make(self.original, sizes=changed)
             except VerifyError:
                 continue  # too large
             if self._refusal(values) is None:
@@ -306,15 +306,16 @@ class Pair:
         return run_file(self.job, self.files[which], task, who, self.limits)
 
 
-def run_file(job: Path, file: ModelFile, task: Mapping[str, Any], who: str, limits: Limits) -> str:
+def run_file(job: Path, file: ModelFile, task: Mapping[str, Any], who: str, limits: Limits, runtime: str = "") -> str:
     """Run a model in a child; return the name of the runtime. If ONNX Runtime crashes, onnx's evaluator runs it.
 
-    The task names the files of inputs and results, the outputs, and perhaps values `inside` that are wanted as well."""
+    The task names the files of inputs and results, the outputs, and perhaps values `inside` that are wanted as well.
+    `runtime` is "onnxruntime" or "onnx.reference" if it must be this one and no other."""
     task = {"side": "reference", "model": str(file.path), "folder": str(file.folder), "inside": [], **task}
     try:
-        answer = run_child(job, {**task, "runtime": ""}, who, limits)
+        answer = run_child(job, {**task, "runtime": runtime}, who, limits)
     except ChildError as error:
-        if not error.crashed:
+        if not error.crashed or runtime:
             raise
         answer = run_child(job, {**task, "runtime": "onnx.reference"}, who, limits)
     return str(answer["runtime"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from .byte_products import make_products_exact
 from .child import LoadingError
+from .pruning import keep_only
 
 # Types that ONNX Runtime computes with but cannot return as numpy arrays. A Cast at the end of the model converts them.
 _CAST_OUT = {
@@ -49,6 +50,7 @@ def run_reference(
     exact: bool = False,
     optimised: bool = False,
     nudged: bool = False,
+    only: bool = False,
 ) -> tuple[str, dict[str, Any]]:
     """Run the model at `path`, whose external data is in `folder`. Return the name of the runtime, and the values.
 
@@ -56,7 +58,7 @@ def run_reference(
     "onnxruntime" or "onnx.reference"; empty means ONNX Runtime if it is installed and takes the model, else
     onnx.reference. With `exact`, ONNX Runtime multiplies bytes exactly on every processor. If it may change the model
     to make it faster (`optimised`), it rounds at other places; so it does with weights that are changed in their last
-    digit (`nudged`)."""
+    digit (`nudged`). With `only`, the model is first reduced to the nodes that these values need."""
     if runtime != "onnx.reference":
         try:
             import onnxruntime
@@ -65,19 +67,19 @@ def run_reference(
                 raise
         else:
             try:
-                session, casts = _session(path, folder, outputs, inside, exact, optimised, nudged)
+                session, casts = _session(path, folder, outputs, inside, exact, optimised, nudged, only)
             except Exception as error:
                 if type(error).__module__.partition(".")[0] != "onnxruntime":
                     raise
                 if runtime:
                     raise LoadingError from error
                 reason = str(error).splitlines()[0][:200]
-                name, values = _run_evaluator(path, folder, inputs, outputs, inside)
+                name, values = _run_evaluator(path, folder, inputs, outputs, inside, only)
                 return f"{name} (ONNX Runtime does not take the model: {reason})", values
             values = _run_session(session, casts, inputs, [*outputs, *inside])
             how = ", with exact products of bytes" if exact else ""
             return f"ONNX Runtime {onnxruntime.__version__}{how}", values
-    return _run_evaluator(path, folder, inputs, outputs, inside)
+    return _run_evaluator(path, folder, inputs, outputs, inside, only)
 
 
 def _session(
@@ -88,6 +90,7 @@ def _session(
     exact: bool,
     optimised: bool,
     nudged: bool,
+    only: bool,
 ) -> tuple[Any, dict[str, Any]]:
     """Return a session that computes these values, and the numpy types of those that a Cast converts for numpy."""
     import onnxruntime
@@ -103,7 +106,8 @@ def _session(
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
     # Given a path, ONNX Runtime reads the model itself, piece by piece; but then the external data must lie beside it.
-    model = _with_outputs(path, inside) if inside or exact or nudged or folder != path.parent else None
+    is_changed = inside or exact or nudged or only or folder != path.parent
+    model = _with_outputs(path, outputs, inside, only) if is_changed else None
     if exact and model is not None:
         make_products_exact(model)
     if nudged and model is not None:
@@ -112,15 +116,19 @@ def _session(
     types = {output.name: output.type for output in session.get_outputs()}
     casts = {name: types[name] for name in (*outputs, *inside) if types[name] in _CAST_OUT}
     if casts:
-        model = model or _with_outputs(path, ())
+        model = model or _with_outputs(path, outputs, (), only)
         session = start(_cast_outputs(model, casts).SerializeToString())
     return session, {name: _CAST_OUT[kind][1] for name, kind in casts.items()}
 
 
-def _with_outputs(path: Path, names: Iterable[str]) -> onnx.ModelProto:
-    """Load the model, and make the values `names` outputs as well. External data is not loaded."""
+def _with_outputs(path: Path, outputs: Sequence[str], inside: Sequence[str], only: bool) -> onnx.ModelProto:
+    """Load the model, and make the values `inside` outputs as well; or leave `only` what all these need.
+
+    External data is not loaded."""
     model = onnx.load(path, load_external_data=False)
-    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in inside)
+    if only:
+        keep_only(model.graph, {*outputs, *inside})
     return model
 
 
@@ -175,11 +183,11 @@ def _ort_value(array: np.ndarray[Any, Any]) -> Any:
 
 
 def _run_evaluator(
-    path: Path, folder: Path, inputs: Mapping[str, Any], outputs: Sequence[str], inside: Sequence[str]
+    path: Path, folder: Path, inputs: Mapping[str, Any], outputs: Sequence[str], inside: Sequence[str], only: bool
 ) -> tuple[str, dict[str, Any]]:
     from onnx.reference import ReferenceEvaluator
 
-    model = _with_outputs(path, inside)
+    model = _with_outputs(path, outputs, inside, only)
     onnx.load_external_data_for_model(model, str(folder))
     evaluator = ReferenceEvaluator(model)
     names = [*outputs, *inside]

@@ -9,6 +9,7 @@ from typing import Any
 from onnxlift.report import patterns
 
 from .compare import Comparison
+from .trace import Traced, trace_lines
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,8 @@ class Report:
     notes: tuple[str, ...] = ()
     gradients: Gradients | None = None
     """None if it was not asked for."""
+    trace: tuple[Traced, ...] = ()
+    """The values in the order of the nodes, up to the first that differs; empty if nobody asked."""
 
     @property
     def passed(self) -> bool:
@@ -103,6 +106,7 @@ class Report:
         """Return the report as plain dicts and lists, for `json.dumps`. Distances that are not defined are None."""
         report = asdict(self)
         report["outputs"] = [{**asdict(output), "passed": output.passed} for output in self.outputs]
+        report["trace"] = [row.to_dict() for row in self.trace]
         return {"passed": self.passed, **report}
 
     def __str__(self) -> str:
@@ -117,6 +121,8 @@ class Report:
             lines.append(f"  ok      gradients  {self.gradients}")
         notes = (*self.notes, *(self.gradients.notes if self.gradients is not None else ()))
         lines += [f"  note    {note}" for note in notes]
+        if self.trace:
+            lines += ["", *(f"  {line}" for line in trace_lines(self.trace))]
         if self.divergence is not None:
             lines += ["", str(self.divergence)]
         return "\n".join(lines)

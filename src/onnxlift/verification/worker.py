@@ -42,7 +42,7 @@ def _run(task: dict[str, Any], inputs: dict[str, Any]) -> tuple[dict[str, Any], 
         from .reference import run_reference
 
         model, folder = Path(task["model"]), Path(task["folder"])
-        how = {"exact": task["exact"], **{name: task.get(name, False) for name in ("optimised", "nudged")}}
+        how = {"exact": task["exact"], **{name: task.get(name, False) for name in ("optimised", "nudged", "only")}}
         name, outputs = run_reference(model, folder, inputs, task["outputs"], task["inside"], task["runtime"], **how)
         return outputs, {"runtime": name}, None
     from .candidate import load_candidate

@@ -86,7 +86,7 @@ class Comparer:
             self.loose.update(matching.left(side))
         self.loose.update(moved, (matching.partner[0][item] for item in moved))
         self._agree(matching)
-        edges = {a: list(self._edges(a, b)) for a, b in matching.partner[0].items()}
+        edges = {a: list(self.edges(a, b)) for a, b in matching.partner[0].items()}
         moved |= self._moved(matching, edges)
         self._note_order(matching)
         for item in bodies[0].items:
@@ -143,7 +143,7 @@ class Comparer:
             return False
         return self.partner[0].get(made_a[0]) is made_b[0] and made_a[1] == made_b[1]
 
-    def _edges(self, a: Item, b: Item) -> Iterator[Edge]:
+    def edges(self, a: Item, b: Item) -> Iterator[Edge]:
         """Yield the inputs of two matched items, side by side."""
         for place, (value_a, value_b) in enumerate(lined_up(a, b, self.sides, self._is_same)):
             yield input_name(a if place < len(a.operands) else b, place), value_a, value_b

@@ -142,7 +142,8 @@ def _compare(a: ir.Model, b: ir.Model, names: list[str], tolerance: Tolerance, a
     )
     # Ties are broken by order. The same model comes first in both directions, so that one mirrors the other.
     is_turned = not _comes_first(*sides)
-    found, weights = _graphs(sides, pairs_in, pairs_out, tolerance, is_turned=is_turned)
+    comparer = compare_graphs(sides, pairs_in, pairs_out, tolerance, is_turned=is_turned)
+    found, weights = comparer.found, comparer.weights
     nodes = [change.mirrored() for change in found.nodes] if is_turned else found.nodes
     changed = [change.mirrored() for change in weights.changes] if is_turned else weights.changes
     renamed = [each.mirrored() for each in found.names()] if is_turned else found.names()
@@ -162,14 +163,14 @@ def _compare(a: ir.Model, b: ir.Model, names: list[str], tolerance: Tolerance, a
     )
 
 
-def _graphs(
+def compare_graphs(
     sides: tuple[Side, Side],
     inputs: list[tuple[int, int]],
     outputs: list[tuple[int, int]],
     tolerance: Tolerance,
     *,
-    is_turned: bool,
-) -> tuple[Found, Weights]:
+    is_turned: bool = False,
+) -> Comparer:
     """Compare the main graphs and the functions. If `is_turned`, the second model is taken for the first."""
     if is_turned:
         sides = (sides[1], sides[0])
@@ -189,7 +190,7 @@ def _graphs(
             names = (None, each[1]) if side else (each[1], None)
             change = NodeChange("added" if side else "removed", f"function {function_title(each)}", *names)
             comparer.found.nodes.append(change)
-    return comparer.found, weights
+    return comparer
 
 
 def _comes_first(a: Side, b: Side) -> bool:

@@ -42,6 +42,9 @@ def simplify(
     portable: Annotated[
         bool, typer.Option("--portable", help="Take apart operators that ONNX does not define into standard ones.")
     ] = False,
+    fuse_standard: Annotated[
+        bool, typer.Option("--fuse-standard", help="Write what several nodes mean as one operator of the opset.")
+    ] = False,
     skip_pass: SkipPass = None,
     verify: Verify = True,
     input: Input = None,
@@ -63,7 +66,9 @@ def simplify(
     order. The result is compared with the original at two sizes, and written only if it matches.
 
     With --shape and --dim, sizes that the model leaves open are fixed for good. With --portable, the fused operators
-    that ONNX Runtime's optimiser writes become standard ones again, so that other runtimes take the model.
+    that ONNX Runtime's optimiser writes become standard ones again, so that other runtimes take the model. With
+    --fuse-standard, LayerNormalization, Gelu, Attention and others that are spelled out in several nodes become one,
+    where the opset has them.
 
     Example: onnxlift simplify resnet50.onnx -o smaller.onnx
 
@@ -79,6 +84,7 @@ def simplify(
         dims=parse_dims(dim or ()),
         keep=tuple(keep or ()),
         portable=portable,
+        fuse_standard=fuse_standard,
         skip_passes=tuple(skip_pass or ()),
         verify=verify,
         inputs=input,

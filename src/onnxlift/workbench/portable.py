@@ -11,15 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import onnx_ir as ir
 
 from onnxlift.errors import OnnxLiftError, quote
 from onnxlift.ir.editing.edit import Edit, sweep
 from onnxlift.ir.graph.schema import schema_for
-from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.graph.walk import regions
 from onnxlift.rewriting.normal_form.expansion import Operators
+from onnxlift.rewriting.standard.attention import wide_mask
 
 from .opset.convert import align_versions
 from .opset.errors import OpsetError
@@ -97,29 +96,9 @@ def settle_bodies(model: ir.Model, name: str) -> None:
 
 
 def _widen_mask(edit: Edit, node: ir.Node) -> None:
-    """Give the mask of an attention a row for each query. ONNX lets it broadcast, ONNX Runtime does not."""
     q, mask = node.inputs[0], (*node.inputs, None, None)[3]
-    shape, rows = shape_of(q), shape_of(mask)
-    if q is None or mask is None or shape is None or rows is None or len(rows) < 2 or rows[-2] != 1 or shape[-2] == 1:
-        return
-    length = edit.insert(
-        node,
-        "Shape",
-        [q],
-        [ir.AttrInt64("start", len(shape) - 2), ir.AttrInt64("end", len(shape) - 1)],
-        like=ir.Value(type=ir.TensorType(ir.DataType.INT64)),
-        shape=[1],
-        name=f"{q.name}.length",
-    )
-    one = edit.constant(f"{mask.name}.one", np.array([1], np.int64))
-    target = edit.insert(
-        node, "Concat", [length, one], [ir.AttrInt64("axis", 0)], like=length, shape=[2], name=f"{mask.name}.target"
-    )
-    wide = edit.insert(
-        node, "Expand", [mask, target], like=mask, shape=[*rows[:-2], shape[-2], rows[-1]], name=f"{mask.name}.wide"
-    )
-    node.replace_input_with(3, wide)
-    edit.changes += 1
+    if q is not None and mask is not None:
+        node.replace_input_with(3, wide_mask(edit, node, q, mask))
 
 
 def _reason(node: ir.Node) -> str:

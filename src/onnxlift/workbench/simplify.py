@@ -24,7 +24,7 @@ from onnxlift.ir.graph.walk import all_nodes, mark_flat, regions
 from onnxlift.ir.inference.infer import infer
 from onnxlift.ir.origin.tensors import mark_made
 from onnxlift.rewriting.normal_form import inline_functions
-from onnxlift.rewriting.stages import FUSING, NORMAL_FORM, SIMPLIFYING
+from onnxlift.rewriting.stages import FUSING, NORMAL_FORM, SIMPLIFYING, STANDARD
 from onnxlift.sizes import format_bytes
 from onnxlift.stages import Record, check_skipped
 from onnxlift.unforeseen import answered
@@ -35,7 +35,7 @@ from .portable import defined_by_onnx, settle_bodies
 from .report import Checking, ModelReport, name_of, open_model
 from .sizes import fix_sizes
 
-STAGES = (NORMAL_FORM, SIMPLIFYING, FUSING)
+STAGES = (NORMAL_FORM, SIMPLIFYING, FUSING, STANDARD)
 _NAMES = {stage.name for stage in STAGES}
 MOST_ROUNDS = 8
 """How often simplifying and fusing may follow each other."""
@@ -94,6 +94,7 @@ def simplify(
     dims: Mapping[str, int] | None = None,
     keep: Collection[str] = (),
     portable: bool = False,
+    fuse_standard: bool = False,
     skip_passes: Collection[str] = (),
     verify: bool = True,
     **checking: Any,
@@ -103,7 +104,8 @@ def simplify(
     `shapes` of inputs and sizes of named dimensions (`dims`) are fixed for good, and what follows from them is folded.
     Values in `keep` stay under their names. With `portable`, operators that ONNX does not define, such as those that ONNX
     Runtime's optimiser writes, are taken apart into standard ones; PortableError lists those for which that is not
-    possible. `skip_passes` leaves out single steps (`onnxlift passes`). Unless `verify`
+    possible. With `fuse_standard`, several nodes that mean LayerNormalization, Gelu, Attention or the like become that
+    operator, if the opset has it. `skip_passes` leaves out single steps (`onnxlift passes`). Unless `verify`
     is False, the result is compared with the original at two sizes; `checking` takes the options of `verify`."""
     check_skipped(skip_passes, STAGES)
     record = Record(skip_passes)
@@ -112,7 +114,7 @@ def simplify(
         before, bytes_before = _operators(model), _weight_bytes(model)
         fix_sizes(model, shapes or {}, dims or {})
         with _kept(model, keep):
-            simplify_graph(model, record, portable=portable, name=name_of(source, model))
+            simplify_graph(model, record, portable=portable, fuse_standard=fuse_standard, name=name_of(source, model))
         report = SimplifyReport(
             name_of(source, model),
             model,
@@ -125,13 +127,24 @@ def simplify(
     return report.verified(source, Checking(verify, shapes=shapes or {}, dims=dims or {}, **checking))
 
 
-def simplify_graph(model: ir.Model, record: Record, *, portable: bool = False, name: str = "the model") -> None:
+def simplify_graph(
+    model: ir.Model,
+    record: Record,
+    *,
+    portable: bool = False,
+    fuse_standard: bool = False,
+    name: str = "the model",
+) -> None:
     """Simplify a model that was opened for writing, in place."""
     _to_normal_form(model, record, portable, name)
     for region in regions(model):
         for value in region.graph.initializers.values():
             mark_made(value, "nobody trains an ONNX file")
     _simplify_and_fuse(model, record)
+    if fuse_standard:
+        record.run(STANDARD, model)
+        infer(model)
+        _simplify_and_fuse(model, record)
     name_apart(model)
     _drop_imports(model)
 

@@ -22,9 +22,9 @@ def passes(
 ) -> None:
     """List the steps that a model goes through, stage by stage, in their order.
 
-    Any of them can be left out with `convert --skip-pass NAME`, but for those with a star: they always run. The last two
-    stages are for `simplify` alone, which goes through normal form, simplifying, fusing and, with --fuse-standard,
-    standard operators.
+    Any of them can be left out with `convert --skip-pass NAME`, but for those with a star: they always run. The last
+    two stages are for `simplify` alone, which goes through normal form, simplifying, fusing and, with --fuse-standard,
+    standard.
 
     Example: onnxlift passes --stage idioms
     """

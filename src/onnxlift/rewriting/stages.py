@@ -88,7 +88,7 @@ FUSING = Stage(
     between=infer,
 )
 STANDARD = Stage(
-    "standard operators",
+    "standard",
     "what idioms recognise becomes an operator of ONNX, if the opset has one; for ONNX files only, not for source",
     steps_in(standard),
 )

@@ -2,8 +2,8 @@
 
     com.microsoft::BiasGelu(x, b)   ->   Gelu(Add(x, b)) at opset 20, its body in Div, Erf, Add and Mul before that
 
-A node is foreign if ONNX has no schema for it. Normal form replaces it by its body (rewriting/bodies/), which is written
-for one opset; the nodes of the body are then brought to the opset of the model, like those of a function.
+A node is foreign if ONNX has no schema for it. Normal form replaces it by its body (rewriting/bodies/), which is
+written for one opset; the nodes of the body are then brought to the opset of the model, like those of a function.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def settle_bodies(model: ir.Model, name: str) -> None:
         stuck = [ForeignNode(node.name, node.op_type, node.domain, node.reason) for node in error.nodes]
         would_do = error.would_do.get("")
         if would_do is not None:
-            hint = f"The last of these can go at a newer opset: onnxlift opset {would_do} {name} -o OUT, and then again."
+            hint = f"Some of them need a newer opset: run onnxlift opset {would_do} {name} -o OUT first."
     foreign = [
         ForeignNode(node.name or "", node.op_type, node.domain, _reason(node))
         for region in regions(model)

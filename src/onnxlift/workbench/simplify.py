@@ -102,8 +102,8 @@ def simplify(
     """Return the model in `source` with fewer nodes, computing the same.
 
     `shapes` of inputs and sizes of named dimensions (`dims`) are fixed for good, and what follows from them is folded.
-    Values in `keep` stay under their names. With `portable`, operators that ONNX does not define, such as those that ONNX
-    Runtime's optimiser writes, are taken apart into standard ones; PortableError lists those for which that is not
+    Values in `keep` stay under their names. With `portable`, operators that ONNX does not define, such as those that
+    ONNX Runtime's optimiser writes, are taken apart into standard ones; PortableError lists those for which that is not
     possible. With `fuse_standard`, several nodes that mean LayerNormalization, Gelu, Attention or the like become that
     operator, if the opset has it. `skip_passes` leaves out single steps (`onnxlift passes`). Unless `verify`
     is False, the result is compared with the original at two sizes; `checking` takes the options of `verify`."""

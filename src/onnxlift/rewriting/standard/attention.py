@@ -2,12 +2,12 @@
 
     MatMul(Softmax(MatMul(q, k.T) * scale + mask), v)   ->   Attention(q, k, v, mask, scale=...)
 
-What counts as one is said in the idiom `attention`. Queries, keys and values have four axes, (batch, heads, length,
+The idiom `attention` says what counts as one. Queries, keys and values have four axes, (batch, heads, length,
 features), or three, (batch, length, features): then there is one head. A query that sees no key gives 0 since opset 25.
 Where the nodes have a guard that makes 0 of such a row, and not NaN, a mask that may hide all keys is only taken then.
 
-Not with a dropout, which the operator lacks. Not of three axes with a mask that has three, which the operator would read
-as one for each head.
+Not with a dropout, which the operator lacks. Not of three axes with a mask that has three, which the operator would
+read as one for each head.
 """
 
 from __future__ import annotations

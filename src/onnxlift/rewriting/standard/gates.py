@@ -4,7 +4,8 @@
     x * Tanh(Softplus(x))                     ->   Mish(x)
     x * Sigmoid(x)                            ->   Swish(x)
 
-What counts as one is said in the idiom `gates`. ONNX has no ReLU6: it stays a Clip.
+The idiom `gates` says what counts as one. ONNX has no ReLU6: it stays a Clip.
+Swish is written at opset 24 only: ONNX Runtime (1.31) takes it there, but not in models of a newer opset.
 """
 
 from __future__ import annotations
@@ -27,5 +28,5 @@ def _same(found: Recognised) -> Standard:
     return Standard(found.node.op_type, found.node.inputs, {})
 
 
-def _swish(found: Recognised) -> Standard:
-    return Standard("Swish", found.node.inputs, {})
+def _swish(found: Recognised) -> Standard | None:
+    return Standard("Swish", found.node.inputs, {}) if found.opset == 24 else None

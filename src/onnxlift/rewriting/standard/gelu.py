@@ -2,7 +2,7 @@
 
     x * 0.5 * (1 + Erf(x / sqrt(2)))   ->   Gelu(x)
 
-Both forms, the exact one and the approximation by Tanh. What counts as one is said in the idiom `gelu`.
+Both forms, the exact one and the approximation by Tanh. The idiom `gelu` says what counts as one.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     InstanceNormalization of groups, reshaped back, * weight + bias   ->   GroupNormalization(x, weight, bias)
 
-What counts as one is said in the idiom `group-norm`. The operator must have a weight and a bias: without them it gets
+The idiom `group-norm` says what counts as one. The operator must have a weight and a bias: without them it gets
 ones and zeros. Its weights have one axis.
 """
 

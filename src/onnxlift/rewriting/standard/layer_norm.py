@@ -2,7 +2,7 @@
 
     (x - mean) / Sqrt(variance + epsilon) * weight + bias   ->   LayerNormalization(x, weight, bias)
 
-What counts as one is said in the idiom `layer-norm`. The operator must have a weight: without one it gets ones, if the
+The idiom `layer-norm` says what counts as one. The operator must have a weight: without one it gets ones, if the
 size is known. Not for double, of which the operator computes the statistics in float32 by default.
 """
 

@@ -2,7 +2,7 @@
 
     x / Sqrt(ReduceMean(x ** 2) + epsilon) * weight   ->   RMSNormalization(x, weight)
 
-What counts as one is said in the idiom `rms-norm`. A spelled-out layer norm is one without its centring, so those are
+The idiom `rms-norm` says what counts as one. A spelled-out layer norm is one without its centring, so those are
 recognised first, and put back afterwards. Weights and types are as for `standard-layer-norm`.
 """
 

@@ -3,7 +3,7 @@
     x / (|x| + 1)           ->   Softsign(x)
     Where(|x| <= l, 0, x)   ->   Shrink(x, lambd=l, bias=0)
 
-What counts as one is said in the idiom `spelled-activations`. Before opset 9 there is no Shrink.
+The idiom `spelled-activations` says what counts as one. Before opset 9 there is no Shrink.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What the steps of this stage share."""
+"""Code that the steps of this stage share."""

@@ -42,9 +42,7 @@ class Memory:
             for node in region.graph:
                 outputs = tuple(node.outputs)
                 names = tuple(value.name for value in outputs)
-                remembered = Remembered(
-                    node, tuple(node.inputs), outputs, names, tuple(node.attributes.data.values())
-                )
+                remembered = Remembered(node, tuple(node.inputs), outputs, names, tuple(node.attributes.data.values()))
                 self._nodes.add(node)
                 for value, name in zip(outputs, names, strict=True):
                     made[value] = remembered

@@ -19,6 +19,7 @@ import onnx_ir as ir
 
 from onnxlift.errors import OnnxLiftError, quote
 from onnxlift.ir.editing.names import name_apart
+from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.ir.graph.schema import schema_for
 from onnxlift.ir.graph.walk import all_nodes, mark_flat, regions
 from onnxlift.ir.inference.infer import infer
@@ -152,7 +153,8 @@ def simplify_graph(
 def _to_normal_form(model: ir.Model, record: Record, portable: bool, name: str) -> None:
     """Run the stage normal form. Nodes of functions, and of bodies, come to the opsets of the model.
 
-    A function that cannot come there stays a function, unless the model is to be portable: then it is an error."""
+    A function whose nodes cannot come there as they are stays a function, unless the model is to be portable: then they
+    are converted, and what cannot be is an error."""
     others = {key[:2] for key, function in model.functions.items() if _means_other(function, model)}
     if portable:
         record.run(NORMAL_FORM, model, for_runtime=True, supported=defined_by_onnx(model))
@@ -167,14 +169,27 @@ def _to_normal_form(model: ir.Model, record: Record, portable: bool, name: str) 
 
 
 def _can_align(model: ir.Model) -> bool:
-    """Tell whether the nodes of all functions can come to the opsets of the model, by trying it on a copy."""
+    """Tell whether the nodes of all functions can come to the opsets of the model as they are, by trying it on a copy.
+
+    Runtimes do not agree on a function whose operators mean something else in the opset of the model: ONNX says that
+    those of the function are in force, and ONNX Runtime (1.31) takes those of the model."""
     copy = model.clone()
     inline_functions.run(copy)
+    before = _spelled(copy)
     try:
         align_versions(copy)
     except OpsetError:
         return False
-    return True
+    return _spelled(copy) == before
+
+
+def _spelled(model: ir.Model) -> list[tuple[str, str, int, str]]:
+    """Return operator and attributes of every node but constants."""
+    return [
+        (node.domain, node.op_type, len(node.inputs), str(sorted(map(str, node.attributes.values()))))
+        for node in all_nodes(model.graph)
+        if not is_standard(node, "Constant")
+    ]
 
 
 def _simplify_and_fuse(model: ir.Model, record: Record) -> None:

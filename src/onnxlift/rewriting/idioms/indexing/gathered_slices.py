@@ -35,7 +35,12 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         return
     axes, rows = axes_of(new), shape_of(new.inputs[0])
     others = {place for place in range(len(shape)) if place != axis}
-    if axes is None or len(read) != len(shape) or {place % len(shape) for place in axes} != others or rows != (read[axis],):
+    if (
+        axes is None
+        or len(read) != len(shape)
+        or {place % len(shape) for place in axes} != others
+        or rows != (read[axis],)
+    ):
         return
     if any(shape[place] != read[place] for place in others):
         return

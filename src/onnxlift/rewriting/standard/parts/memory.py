@@ -83,22 +83,22 @@ class Memory:
         """Return the nodes that a node stands for, each before those that read it. Call `look` before."""
         graph = node.graph
         assert isinstance(graph, ir.Graph)
-        first = [self._named[graph, value.name or ""] for value in node.outputs if value.name]
+        stack = [(self._named[graph, value.name], False) for value in node.outputs if value.name]
         found: dict[ir.Node, Remembered] = {}
-        stack = [(value, False) for value in first]
-        started = set(first)
+        entered: set[ir.Value] = set()
         while stack:
             value, is_done = stack.pop()
             was = self._graphs[graph][value]
             if is_done:
                 found.setdefault(was.node, was)
-                continue
-            stack.append((value, True))
-            for read in was.inputs:
-                if read is not None and read in self._graphs[graph] and self._now[read] is None and read not in started:
-                    started.add(read)
-                    stack.append((read, False))
+            elif value not in entered:
+                entered.add(value)
+                stack.append((value, True))
+                stack += [(read, False) for read in was.inputs if read is not None and self._is_gone(graph, read)]
         return list(found.values())
+
+    def _is_gone(self, graph: ir.Graph, value: ir.Value) -> bool:
+        return value in self._graphs[graph] and self._now[value] is None
 
     def restore(self, edit: Edit, node: ir.Node) -> None:
         """Put what `node` stands for back in its place. Call `look` before."""

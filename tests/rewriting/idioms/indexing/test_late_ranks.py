@@ -1,4 +1,4 @@
-"""The number of axes may become known after the rules were checked: an axis that cannot be is no pattern, and no crash."""
+"""Ranks may become known after the rules were checked: an axis that cannot be is no pattern, and no crash."""
 
 from __future__ import annotations
 

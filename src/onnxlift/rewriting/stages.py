@@ -89,7 +89,7 @@ FUSING = Stage(
 )
 STANDARD = Stage(
     "standard",
-    "what idioms recognise becomes an operator of the opset; for ONNX files only, not for source",
+    "what idioms recognise becomes an operator of ONNX; for ONNX files only, not for source",
     steps_in(standard),
 )
 _IDIOMS = steps_in(idioms)

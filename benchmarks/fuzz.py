@@ -1,11 +1,12 @@
 """How many random graphs are lifted to the numbers of ONNX Runtime.
 
-    python benchmarks/fuzz.py [--graphs 5000] [--seed 0] [--shrink] [--verbose]
+    python benchmarks/fuzz.py [--graphs 5000] [--seed 0] [--variants NAMES] [--shrink] [--verbose]
 
 Graph number i has the seed `--seed` + i, always the same graph. Each is lifted as it is and without simplification, one
-in ten is also saved and imported, some are lifted without this or that pass, and each is run for several choices of its
-symbolic sizes. Prints how many matched, and the seeds of those that did not; with `--shrink` also the smallest part of
-each that still fails.
+in ten is also saved and imported, some are simplified as ONNX first (`simplified`, and `standard` with --fuse-standard)
+or lifted without this or that pass, and each is run for several choices of its symbolic sizes. `--variants
+simplified,standard` tries these on every graph, and nothing else. Prints how many matched, and the seeds of those that
+did not; with `--shrink` also the smallest part of each that still fails.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graphs", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--variants", default="", help="names with commas; by default what its seed says of each graph")
     parser.add_argument("--shrink", action="store_true", help="print the smallest failing part of every failure")
     parser.add_argument("--verbose", action="store_true", help="print everything that did not match as it is found")
     options = parser.parse_args()
@@ -41,7 +43,8 @@ def main() -> int:
     for seed in range(options.seed, options.seed + options.graphs):
         case = generate(seed)
         nodes += len(case.model.graph.node)
-        outcome = check(case.model, case.feeds, variants_for(seed))
+        variants = options.variants.split(",") if options.variants else variants_for(seed)
+        outcome = check(case.model, case.feeds, variants)
         seeds[outcome.kind].append(seed)
         if outcome.is_failure or (options.verbose and outcome.kind != Kind.MATCHED):
             print(f"seed {seed}: {outcome.kind} ({outcome.variant}): {outcome.detail}\n", flush=True)

@@ -27,6 +27,7 @@ LAYERS = (
     ("lifting.kernels",),
     ("rewriting.stages", "rewriting.history"),
     ("rewriting.element_type",),
+    ("rewriting.standard",),
     ("rewriting.idioms",),
     ("rewriting.fusing",),
     ("rewriting.simplifying",),

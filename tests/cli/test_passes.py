@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 from onnxlift.pipeline import STAGES
-from onnxlift.rewriting.stages import FUSING
+from onnxlift.rewriting.stages import FUSING, STANDARD
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -42,8 +42,8 @@ def test_one_stage_alone(run: Run) -> None:
 
 def test_json_says_what_each_step_comes_after_and_why(run: Run) -> None:
     stages = json.loads(run("passes", "--json")[1])["data"]["stages"]
-    assert [stage["name"] for stage in stages] == [stage.name for stage in (*STAGES, FUSING)]
-    for listed, stage in zip(stages, (*STAGES, FUSING), strict=True):
+    assert [stage["name"] for stage in stages] == [stage.name for stage in (*STAGES, FUSING, STANDARD)]
+    for listed, stage in zip(stages, (*STAGES, FUSING, STANDARD), strict=True):
         assert listed["summary"] == stage.summary
         assert listed["steps"] == [
             {"name": step.name, "summary": step.summary, "optional": step.optional, "after": dict(step.after)}

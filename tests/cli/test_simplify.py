@@ -120,3 +120,27 @@ def test_what_does_not_match_is_not_written(
 
 def test_quiet_says_only_what_is_wrong(run: Run, model: Path, tmp_path: Path) -> None:
     assert run("simplify", model, "-o", tmp_path / "out.onnx", "--no-verify", "--quiet") == (0, "", "")
+
+
+def test_fused_operators_become_standard_ones_or_nothing_is_written(run: Run, tmp_path: Path) -> None:
+    head = '<ir_version: 9, opset_import: ["" : 20, "com.microsoft" : 1]> g (float[n, 4] x) => (float[n, 4] y)'
+    for name, operator in (("fine", "Gelu"), ("odd", "NoSuchOperator")):
+        onnx.save(parser.parse_model(f"{head} {{ y = com.microsoft.{operator}(x) }}"), tmp_path / f"{name}.onnx")
+    target = tmp_path / "out.onnx"
+    status, out, err = run("simplify", tmp_path / "odd.onnx", "-o", target, "--portable")
+    assert (status, out) == (2, "") and "com.microsoft::NoSuchOperator" in err and not target.exists()
+    status, out, _ = run("simplify", tmp_path / "fine.onnx", "-o", target, "--portable", "--json")
+    assert status == 0 and json.loads(out)["data"]["operators"]["Gelu"] == {"before": 0, "after": 1}
+    assert [node.domain for node in onnx.load(target).graph.node] == [""]
+
+
+def test_standard_operators_are_written_and_counted(run: Run, tmp_path: Path) -> None:
+    text = '<ir_version: 9, opset_import: ["" : 18]> g (float[n, 4] x) => (float[n, 4] y)'
+    onnx.save(parser.parse_model(f"{text} {{ a = Softplus(x) b = Tanh(a) y = Mul(x, b) }}"), tmp_path / "mish.onnx")
+    target = tmp_path / "out.onnx"
+    fuse = ("simplify", tmp_path / "mish.onnx", "-o", target, "--fuse-standard")
+    status, out, _ = run(*fuse)
+    assert status == 0 and "standard       standard-gates 1" in out
+    assert [node.op_type for node in onnx.load(target).graph.node] == ["Mish"]
+    assert run(*fuse, "--force", "--no-verify", "--skip-pass", "standard-gates")[0] == 0
+    assert [node.op_type for node in onnx.load(target).graph.node] == ["Softplus", "Tanh", "Mul"]

@@ -27,6 +27,7 @@ from onnxlift.errors import UnsupportedError
 from onnxlift.pipeline import STAGES
 from onnxlift.run import to_argument, to_result
 from onnxlift.verification.compare import compare
+from onnxlift.workbench.simplify import simplify
 
 Feeds = Mapping[str, Array]
 
@@ -78,6 +79,8 @@ that is known beforehand we mostly write something else."""
 
 VARIANTS = ("lift", "no-simplify")
 SAVED = "saved"
+SIMPLIFIED = {"simplified": {}, "standard": {"fuse_standard": True}}
+"""Variants in which `onnxlift.simplify` comes first, with these options."""
 WITHOUT = "without "
 """Before the names of passes and idioms to skip, with commas between them."""
 
@@ -86,6 +89,8 @@ def variants_for(seed: int) -> list[str]:
     """The ways in which the graph of this seed is lifted: always the same two, and now and then a third."""
     if seed % 10 == 0:
         return [*VARIANTS, SAVED]
+    if seed % 10 in (1, 7):
+        return [*VARIANTS, "simplified" if seed % 10 == 1 else "standard"]
     if seed % 3 == 0:
         choose = random.Random(seed)
         names = [step.name for stage in STAGES for step in stage.steps if step.optional]
@@ -151,6 +156,8 @@ def _shapes(feeds: Feeds) -> str:
 
 
 def _module(model: onnx.ModelProto, variant: str) -> torch.nn.Module:
+    if variant in SIMPLIFIED:
+        return onnxlift.lift(simplify(model, verify=False, **SIMPLIFIED[variant])).module()
     if variant != SAVED:
         return onnxlift.lift(model, **options_of(variant)).module()
     with tempfile.TemporaryDirectory() as folder:

@@ -239,10 +239,21 @@ def test_opsets_in_which_all_operators_mean_the_same_become_the_newer_one() -> N
     assert [entry.version for entry in model.opset_import] == [20]
 
 
-def test_an_operator_that_changed_between_the_opsets_is_refused_with_the_remedy() -> None:
-    first, second = simple("Softmax(x)", "h"), simple("Relu(x)", "y", "h")
-    first.opset_import[0].version = 11
-    with pytest.raises(OnnxLiftError, match=r"of opset 11, .* of opset 20, .* changed: Softmax\. .* onnxlift opset 20"):
+@pytest.mark.parametrize("older_first", [True, False])
+def test_operators_that_changed_between_the_opsets_are_converted(older_first: bool) -> None:
+    old = parsed("g (float[n, 4, 4] x) => (float[n, 4, 4] h) { h = Softmax <axis = 1> (x) }")
+    new = parsed("g (float[n, 4, 4] h) => (float[n, 4, 4] y) { y = Softmax <axis = 1> (h) }")
+    (old if older_first else new).opset_import[0].version = 11
+    report = merge(old, new)
+    assert report.passed and any("was brought from opset 11 to 20" in note for note in report.notes)
+    assert [entry.version for entry in report.proto().opset_import] == [20]
+
+
+def test_versions_of_a_domain_that_nobody_knows_are_refused() -> None:
+    heads = [f'<ir_version: 10, opset_import: ["" : 20, "acme" : {version}]>' for version in (1, 2)]
+    first = parsed("g (float[n, 4] x) => (float[n, 4] h) { h = acme.Twist(x) }", heads[0])
+    second = parsed("g (float[n, 4] h) => (float[n, 4] y) { y = acme.Twist(h) }", heads[1])
+    with pytest.raises(OnnxLiftError, match=r"of opset 1 of the domain 'acme', .* of opset 2, .*: Twist\."):
         merged(first, second)
 
 

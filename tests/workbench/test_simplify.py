@@ -131,6 +131,20 @@ def test_functions_are_inlined() -> None:
     assert_same(model, result, X)
 
 
+def test_functions_of_another_opset_are_inlined_if_their_nodes_mean_the_same() -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 20, "local" : 1]>
+        net (float[n, 4, 5] x) => (float[n, 4, 5] y) { a = local.Soft(x) b = local.Twice(a) y = Exp(b) }
+        <domain: "local", opset_import: ["" : 12]>
+        Soft (u) => (v) { w = Relu(u) v = Clip(w) }
+        <domain: "local", opset_import: ["" : 15]>
+        Twice (u) => (v) { v = Add(u, u) }"""
+    )
+    result = onnxlift.simplify(model, verify=False).proto()
+    assert not result.functions and operators(result)[-2:] == ["Add", "Exp"]
+    assert_same(model, result, {"x": RANDOM.standard_normal((2, 4, 5)).astype(np.float32)})
+
+
 def test_a_function_of_another_opset_stays_where_its_operators_mean_something_else() -> None:
     model = onnx.parser.parse_model(
         """<ir_version: 10, opset_import: ["" : 20, "local" : 1]>
@@ -143,6 +157,17 @@ def test_a_function_of_another_opset_stays_where_its_operators_mean_something_el
     result = onnxlift.simplify(model, verify=False).proto()
     assert operators(result) == ["Soft", "Add", "Exp"] and [each.name for each in result.functions] == ["Soft"]
     assert_same(model, result, {"x": RANDOM.standard_normal((2, 4, 5)).astype(np.float32)})
+
+
+def test_a_function_that_cannot_come_to_the_opset_of_the_model_stays() -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 13, "local" : 1]>
+        net (float[1, 1, 4, 4] x, float[1, 2, 2, 2] g) => (float[1, 1, 2, 2] y) { a = local.Sample(x, g) y = Exp(a) }
+        <domain: "local", opset_import: ["" : 20]>
+        Sample (u, g) => (v) { v = GridSample(u, g) }"""
+    )
+    result = onnxlift.simplify(model, verify=False).proto()
+    assert operators(result) == ["Sample", "Exp"] and [each.name for each in result.functions] == ["Sample"]
 
 
 @pytest.mark.parametrize("seed", range(400, 440))

@@ -23,15 +23,16 @@ def passes(
     """List the steps that a model goes through, stage by stage, in their order.
 
     Any of them can be left out with `convert --skip-pass NAME`, but for those with a star: they always run. The last
-    stage, fusing, is for `simplify` alone, which goes through normal form, simplifying and fusing.
+    two stages are for `simplify` alone, which goes through normal form, simplifying, fusing and, with --fuse-standard,
+    standard.
 
     Example: onnxlift passes --stage idioms
     """
     from onnxlift.errors import OnnxLiftError
     from onnxlift.pipeline import STAGES
-    from onnxlift.rewriting.stages import FUSING
+    from onnxlift.rewriting.stages import FUSING, STANDARD
 
-    every = (*STAGES, FUSING)
+    every = (*STAGES, FUSING, STANDARD)
     chosen = [each for each in every if stage in (None, each.name)]
     if not chosen:
         names = ", ".join(each.name for each in every)

@@ -8,7 +8,7 @@ from onnxlift.ir.checking.gate import check_types
 from onnxlift.ir.graph.marks import DOMAIN
 from onnxlift.ir.graph.walk import all_nodes, mark_flat
 from onnxlift.ir.inference.infer import infer
-from onnxlift.rewriting import fusing, idioms, normal_form, restoring, simplifying
+from onnxlift.rewriting import fusing, idioms, normal_form, restoring, simplifying, standard
 from onnxlift.rewriting.element_type import change_type
 from onnxlift.rewriting.normal_form import dead_code
 from onnxlift.stages import Stage, Step, step, steps_in
@@ -86,6 +86,11 @@ FUSING = Stage(
     steps_in(fusing),
     rounds=MOST_ROUNDS,
     between=infer,
+)
+STANDARD = Stage(
+    "standard",
+    "what idioms recognise becomes an operator of ONNX; for ONNX files only, not for source",
+    steps_in(standard),
 )
 _IDIOMS = steps_in(idioms)
 IDIOMS = Stage(

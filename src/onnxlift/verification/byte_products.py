@@ -7,6 +7,8 @@ change. It is needed on processors that add up products of unsigned and signed b
 and without VNNI). There ONNX Runtime's sums are cut off at 32767, and wrong. Sums of products of unsigned bytes are
 right everywhere. ONNX Runtime's own remedy, `session.x64quantprecision`, is one of its optimisations, and does not
 change QLinearMatMul and QLinearConv.
+
+Operators of which the first factor is int8 too stay as they are, where ONNX Runtime has no product of int8 and uint8.
 """
 
 from __future__ import annotations
@@ -27,6 +29,9 @@ FACTORS = {
     "MatMulIntegerToFloat": (1, 5),
     "DynamicQuantizeMatMul": (1, 3),
 }
+ALIKE = {"QLinearMatMul": 2, "QLinearConv": 2, "QGemm": 2}
+"""Operators that ONNX Runtime does not have for a first factor of int8 and a second of uint8, with the position of the
+zero point of the first."""
 
 
 def make_products_exact(model: onnx.ModelProto) -> None:
@@ -37,6 +42,9 @@ def make_products_exact(model: onnx.ModelProto) -> None:
     shifted: set[str] = set()
     for node in graph.node:
         places = FACTORS.get(node.op_type, ())
+        first = [ALIKE[node.op_type]] if node.op_type in ALIKE else []
+        if any(name in signed for name in _inputs(node, first)):
+            places = ()
         if any(name in signed for name in _inputs(node, places)):
             node.input.extend([""] * (max(places) + 1 - len(node.input)))
             for place in places:

@@ -26,7 +26,7 @@ from .cutting import declare
 from .extract import interface_lines
 from .joining.connections import Connection, Pairs, find_connections, unite_sizes
 from .joining.names import name_functions, name_nodes, new_names, rename_values, values_of
-from .joining.opsets import Named, common_opsets, pin_opsets
+from .joining.opsets import Named, align_opsets, pin_opsets
 from .joining.sizes import named_sizes, new_sizes, rename_sizes
 from .joining.weights import equal_weights
 from .report import Checking, ModelReport, name_of, open_model
@@ -95,11 +95,11 @@ def merge(
         names = name_of(first, one), name_of(second, other)
         infer(one)
         infer(other)
+        nodes = _count(one), _count(other)
         join = _Join(one, other, keep, (prefix_a, prefix_b))
+        join.opsets, join.notes = align_opsets(Named(names[0], one), Named(names[1], other))
         connections = find_connections(one.graph, other.graph, map)
         connected = tuple((each.output.name or "", each.input.name or "") for each in connections)
-        join.opsets = common_opsets(Named(names[0], one), Named(names[1], other))
-        nodes = _count(one), _count(other)
         pieces = join.run(connections, first, second)
         infer(one)
         report = MergeReport(

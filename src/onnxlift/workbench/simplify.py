@@ -19,19 +19,24 @@ import onnx_ir as ir
 
 from onnxlift.errors import OnnxLiftError, quote
 from onnxlift.ir.editing.names import name_apart
+from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.ir.graph.schema import schema_for
-from onnxlift.ir.graph.walk import all_nodes, regions
+from onnxlift.ir.graph.walk import all_nodes, mark_flat, regions
 from onnxlift.ir.inference.infer import infer
 from onnxlift.ir.origin.tensors import mark_made
-from onnxlift.rewriting.stages import FUSING, NORMAL_FORM, SIMPLIFYING
+from onnxlift.rewriting.normal_form import inline_functions
+from onnxlift.rewriting.stages import FUSING, NORMAL_FORM, SIMPLIFYING, STANDARD
 from onnxlift.sizes import format_bytes
 from onnxlift.stages import Record, check_skipped
 from onnxlift.unforeseen import answered
 
+from .opset.convert import align_versions
+from .opset.errors import OpsetError
+from .portable import defined_by_onnx, settle_bodies
 from .report import Checking, ModelReport, name_of, open_model
 from .sizes import fix_sizes
 
-STAGES = (NORMAL_FORM, SIMPLIFYING, FUSING)
+STAGES = (NORMAL_FORM, SIMPLIFYING, FUSING, STANDARD)
 _NAMES = {stage.name for stage in STAGES}
 MOST_ROUNDS = 8
 """How often simplifying and fusing may follow each other."""
@@ -89,6 +94,8 @@ def simplify(
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Mapping[str, int] | None = None,
     keep: Collection[str] = (),
+    portable: bool = False,
+    fuse_standard: bool = False,
     skip_passes: Collection[str] = (),
     verify: bool = True,
     **checking: Any,
@@ -96,7 +103,10 @@ def simplify(
     """Return the model in `source` with fewer nodes, computing the same.
 
     `shapes` of inputs and sizes of named dimensions (`dims`) are fixed for good, and what follows from them is folded.
-    Values in `keep` stay under their names. `skip_passes` leaves out single steps (`onnxlift passes`). Unless `verify`
+    Values in `keep` stay under their names. With `portable`, operators that ONNX does not define, such as those that
+    ONNX Runtime's optimiser writes, are taken apart into standard ones; PortableError lists those for which that is not
+    possible. With `fuse_standard`, several nodes that mean LayerNormalization, Gelu, Attention or the like become that
+    operator, if the opset has it. `skip_passes` leaves out single steps (`onnxlift passes`). Unless `verify`
     is False, the result is compared with the original at two sizes; `checking` takes the options of `verify`."""
     check_skipped(skip_passes, STAGES)
     record = Record(skip_passes)
@@ -105,7 +115,7 @@ def simplify(
         before, bytes_before = _operators(model), _weight_bytes(model)
         fix_sizes(model, shapes or {}, dims or {})
         with _kept(model, keep):
-            simplify_graph(model, record)
+            simplify_graph(model, record, portable=portable, fuse_standard=fuse_standard, name=name_of(source, model))
         report = SimplifyReport(
             name_of(source, model),
             model,
@@ -118,13 +128,72 @@ def simplify(
     return report.verified(source, Checking(verify, shapes=shapes or {}, dims=dims or {}, **checking))
 
 
-def simplify_graph(model: ir.Model, record: Record) -> None:
+def simplify_graph(
+    model: ir.Model,
+    record: Record,
+    *,
+    portable: bool = False,
+    fuse_standard: bool = False,
+    name: str = "the model",
+) -> None:
     """Simplify a model that was opened for writing, in place."""
-    others = {key[:2] for key, function in model.functions.items() if _means_other(function, model)}
-    record.run(NORMAL_FORM, model, for_runtime=True, keep=lambda domain, name: (domain, name) in others)
+    _to_normal_form(model, record, portable, name)
     for region in regions(model):
         for value in region.graph.initializers.values():
             mark_made(value, "nobody trains an ONNX file")
+    _simplify_and_fuse(model, record)
+    if fuse_standard:
+        record.run(STANDARD, model)
+        infer(model)
+        _simplify_and_fuse(model, record)
+    name_apart(model)
+    _drop_imports(model)
+
+
+def _to_normal_form(model: ir.Model, record: Record, portable: bool, name: str) -> None:
+    """Run the stage normal form. Nodes of functions, and of bodies, come to the opsets of the model.
+
+    A function whose nodes cannot come there as they are stays a function, unless the model is to be portable: then they
+    are converted, and what cannot be is an error."""
+    others = {key[:2] for key, function in model.functions.items() if _means_other(function, model)}
+    if portable:
+        record.run(NORMAL_FORM, model, for_runtime=True, supported=defined_by_onnx(model))
+        settle_bodies(model, name)
+        mark_flat(model)
+        return
+    kept = others if others and not _can_align(model) else set()
+    record.run(NORMAL_FORM, model, for_runtime=True, keep=lambda domain, name: (domain, name) in kept)
+    if others and not kept:
+        align_versions(model, name=name)
+        mark_flat(model)
+
+
+def _can_align(model: ir.Model) -> bool:
+    """Tell whether the nodes of all functions can come to the opsets of the model as they are, by trying it on a copy.
+
+    Runtimes do not agree on a function whose operators mean something else in the opset of the model: ONNX says that
+    those of the function are in force, and ONNX Runtime (1.31) takes those of the model."""
+    copy = model.clone()
+    inline_functions.run(copy)
+    before = _spelled(copy)
+    try:
+        align_versions(copy)
+    except OpsetError:
+        return False
+    return _spelled(copy) == before
+
+
+def _spelled(model: ir.Model) -> list[tuple[str, str, int, str]]:
+    """Return operator and attributes of every node but constants."""
+    return [
+        (node.domain, node.op_type, len(node.inputs), str(sorted(map(str, node.attributes.values()))))
+        for node in all_nodes(model.graph)
+        if not is_standard(node, "Constant")
+    ]
+
+
+def _simplify_and_fuse(model: ir.Model, record: Record) -> None:
+    """Run simplifying and fusing by turns until both rest."""
     for _ in range(MOST_ROUNDS):
         done = _changes(record)
         record.run(SIMPLIFYING, model, for_runtime=True)
@@ -133,14 +202,10 @@ def simplify_graph(model: ir.Model, record: Record) -> None:
         infer(model)
         if _changes(record) == done:
             break
-    name_apart(model)
-    _drop_imports(model)
 
 
 def _means_other(function: ir.Function, model: ir.Model) -> bool:
-    """Tell whether an operator of a function means something else in the opsets that the model imports.
-
-    Then its nodes cannot stand in the main graph."""
+    """Tell whether an operator of a function means something else in the opsets that the model imports."""
     for node in all_nodes(function.graph):
         here = schema_for(node.domain, node.op_type, model.opset_imports.get(node.domain, 1))
         there = schema_for(node.domain, node.op_type, function.opset_imports.get(node.domain, 1))

@@ -24,6 +24,15 @@ def axes_of(node: ir.Node) -> tuple[int, ...] | None:
     return None if axes is None else tuple(axes)
 
 
+def axis_of(node: ir.Node, axes: int, default: int = 0) -> int | None:
+    """Return the attribute `axis` of a node, counted from the front, for a value that has this number of axes.
+
+    None if it is not known, or cannot be: the number of axes may have become known only after the rules were checked.
+    """
+    axis = attribute(node, "axis", default)
+    return axis % axes if isinstance(axis, int) and -axes <= axis < axes else None
+
+
 def permutation(node: ir.Node) -> Sequence[int] | None:
     """Return the order of axes that a Transpose gives; None if `node` is no Transpose, or the order is unknown."""
     if not is_standard(node, "Transpose") or not node.inputs:

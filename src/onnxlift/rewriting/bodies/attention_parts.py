@@ -47,13 +47,13 @@ def attend(
     bias: Value | None,
     past_key: Value | None,
     past_value: Value | None,
-    heads: int,
+    heads: int | None,
     scale: float,
     causal: int,
     present: bool,
 ) -> list[Value | None]:
     """Return ONNX's attention, with the present keys and values if they are wanted. A scale of 0 stands for the
-    default."""
+    default, and `heads` is None if the heads are an axis of their own."""
     outputs = b.several(
         3 if present else 1,
         "Attention",

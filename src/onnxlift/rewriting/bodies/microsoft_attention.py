@@ -132,7 +132,7 @@ def MultiHeadAttention(
         options = (num_heads, scale, unidirectional, b.wants(1) or b.wants(2))
         return attend(b, q, k, v, added, past_key, past_value, *options)
     y, *present = attend(
-        b, _with_heads(b, q, num_heads), k, v, added, past_key, past_value, num_heads, scale, unidirectional, b.wants(1)
+        b, _with_heads(b, q, num_heads), k, v, added, past_key, past_value, None, scale, unidirectional, b.wants(1)
     )
     assert y is not None
     return [b.Reshape(b.Transpose(y, perm=[0, 2, 1, 3]), b.ints(0, 0, -1)), *present]
@@ -312,6 +312,8 @@ def RotaryEmbedding(
         zero, one = (b.constant(np.asarray(n)) for n in (0, 1))
         length = b.Shape(input, start=1, end=2) if rank(input) == 3 else b.Shape(input, start=2, end=3)
         position_ids = b.Unsqueeze(b.Add(b.Range(zero, b.Squeeze(length), one), position_ids), b.ints(0))
+        if size(input, 0) != 1:
+            position_ids = b.Expand(position_ids, b.Concat(b.Shape(input, start=0, end=1), b.ints(1), axis=0))
     if rank(input) == 3 and not num_heads:
         width, angles = size(input, 2), size(cos_cache, 1)
         if not isinstance(width, int) or not isinstance(angles, int):

@@ -1,4 +1,4 @@
-"""Give two models one opset for each domain: the newer one, if all operators still mean the same in it."""
+"""Give two models one opset for each domain: the newer one. Operators that mean something else in it are converted."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from onnxlift.errors import OnnxLiftError, quote
 from onnxlift.ir.graph.schema import schema_for
 from onnxlift.ir.graph.walk import all_nodes
 
+from ..opset.convert import NEWEST, convert_opsets
+
 
 @dataclass(frozen=True)
 class Named:
@@ -20,22 +22,30 @@ class Named:
     model: ir.Model
 
 
-def common_opsets(first: Named, second: Named) -> dict[str, int]:
-    """Return the opsets of both models together. Raises an error that lists the operators that changed in between."""
+def align_opsets(first: Named, second: Named) -> tuple[dict[str, int], list[str]]:
+    """Give both models the newer opset of each domain; return the opsets, and what was done to a model for that.
+
+    Where operators have changed in between, the nodes of the older model are brought to the newer opset. Raises an
+    error that lists those that cannot go."""
     one, other = first.model.opset_imports, second.model.opset_imports
     found = {**one, **other}
+    notes: list[str] = []
     for domain in sorted(one.keys() & other.keys()):
         older, newer = sorted((first, second), key=lambda each: each.model.opset_imports[domain])
-        found[domain] = newer.model.opset_imports[domain]
+        before, found[domain] = older.model.opset_imports[domain], newer.model.opset_imports[domain]
         changed = _changed(older.model, domain, found[domain])
-        if changed:
-            title = "" if not domain else f" of the domain {quote(domain)}"
+        if not changed:
+            continue
+        title = "" if not domain else f" of the domain {quote(domain)}"
+        if domain not in NEWEST:
             raise OnnxLiftError(
-                f"{older.name} is of opset {older.model.opset_imports[domain]}{title}, {newer.name} of opset "
-                f"{found[domain]}, and in between these operators have changed: {', '.join(changed)}. Bring them to "
-                f"one opset first: onnxlift opset {found[domain]} {older.name} -o OUT."
+                f"{older.name} is of opset {before}{title}, {newer.name} of opset {found[domain]}, and nobody but the "
+                f"maker of the domain knows whether these operators have changed in between: {', '.join(changed)}. "
+                "Export both with one version."
             )
-    return found
+        convert_opsets(older.model, {domain: found[domain]}, name=older.name)
+        notes.append(f"{older.name} was brought from opset {before}{title} to {found[domain]}")
+    return found, notes
 
 
 def _changed(model: ir.Model, domain: str, opset: int) -> list[str]:

@@ -88,7 +88,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     for position, (bias, scores) in enumerate((node.inputs, node.inputs[::-1])):
         moves, stored = _before_moves(edit, bias)
         tensor, shape = constant(stored), shape_of(bias)
-        if bias is None or stored is None or tensor is None or shape is None or not is_float(bias):
+        if bias is None or stored is None or tensor is None or shape is None or len(shape) < 2 or not is_float(bias):
             continue
         *ones, _, rows, columns = (1, 1, 1, *shape)
         if rows != columns or {*ones} != {1} or tensor.size > LARGEST or not _meets_scores(edit, node, scores):

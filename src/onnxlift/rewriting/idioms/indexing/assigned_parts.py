@@ -24,7 +24,7 @@ import onnx_ir as ir
 
 from onnxlift.ir.editing.edit import Edit, sweep
 from onnxlift.ir.editing.match import DOMAIN, drop_unused, made_by
-from onnxlift.ir.graph.axes import axes_of, permutation
+from onnxlift.ir.graph.axes import axes_of, axis_of, permutation
 from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import Shape, shape_of
@@ -75,8 +75,8 @@ def _visit_elements(edit: Edit, node: ir.Node) -> None:
     index = _only_number(edit, indices)
     if data is None or updates is None or sizes is None or written is None or index is None or not _is_plain(node):
         return
-    axis = attribute(node, "axis", 0) % len(sizes)
-    if written == (*sizes[:axis], 1, *sizes[axis + 1 :]):
+    axis = axis_of(node, len(sizes))
+    if axis is not None and written == (*sizes[:axis], 1, *sizes[axis + 1 :]):
         _replace(edit, node, _written(edit, node, data, updates, [Side(axis, 1, index, index + 1)]))
 
 

@@ -14,8 +14,7 @@ import onnx_ir as ir
 
 from onnxlift.ir.editing.edit import Edit, sweep
 from onnxlift.ir.editing.match import drop_unused, made_by
-from onnxlift.ir.graph.axes import axes_of
-from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.axes import axes_of, axis_of
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.stages import step
 
@@ -30,12 +29,18 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     data, indices = node.inputs
     wide = made_by(edit, indices, "Tile", "Expand")
     new = made_by(edit, wide.inputs[0], "Unsqueeze") if wide is not None else None
-    shape, read, axis = shape_of(data), shape_of(indices), attribute(node, "axis", 0)
+    shape, read = shape_of(data), shape_of(indices)
+    axis = None if shape is None else axis_of(node, len(shape))
     if wide is None or new is None or data is None or axis is None or shape is None or read is None:
         return
     axes, rows = axes_of(new), shape_of(new.inputs[0])
-    others = {place for place in range(len(shape)) if place != axis % len(shape)}
-    if axes is None or {place % len(shape) for place in axes} != others or rows != (read[axis],):
+    others = {place for place in range(len(shape)) if place != axis}
+    if (
+        axes is None
+        or len(read) != len(shape)
+        or {place % len(shape) for place in axes} != others
+        or rows != (read[axis],)
+    ):
         return
     if any(shape[place] != read[place] for place in others):
         return

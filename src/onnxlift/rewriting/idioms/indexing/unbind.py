@@ -19,7 +19,8 @@ import onnx_ir as ir
 
 from onnxlift.ir.editing.edit import Edit, sweep
 from onnxlift.ir.editing.match import DOMAIN, drop_unused, is_private, readers_of
-from onnxlift.ir.graph.nodes import attribute, is_standard
+from onnxlift.ir.graph.axes import axis_of
+from onnxlift.ir.graph.nodes import is_standard
 from onnxlift.ir.graph.shapes import rank, shape_of, static_elements
 from onnxlift.ir.origin.module_paths import module_of
 from onnxlift.rewriting.idioms.parts.pieces import piece
@@ -84,9 +85,8 @@ def _entry(node: ir.Node) -> tuple[int, int, int] | None:
     if not is_standard(node, "Gather"):
         return None
     index, shape = static_elements(node.inputs[1]), shape_of(node.inputs[0])
-    axis = attribute(node, "axis", 0)
+    axis = None if shape is None else axis_of(node, len(shape))
     if index is None or shape is None or axis is None or shape_of(node.inputs[1]) != ():
         return None
-    axis %= len(shape)
     size = shape[axis]
     return (axis, index[0] % size, size) if isinstance(size, int) and -size <= index[0] < size else None

@@ -22,7 +22,7 @@ import onnx_ir as ir
 
 from onnxlift.ir.editing.edit import Edit
 from onnxlift.ir.editing.match import made_by
-from onnxlift.ir.graph.axes import permutation, static_slice
+from onnxlift.ir.graph.axes import axis_of, permutation, static_slice
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import Dim, Shape, shape_of, static_elements
 from onnxlift.ir.inference import symbolic
@@ -130,10 +130,9 @@ class Moved:
 
     def _without(self, node: ir.Node, index: int) -> Moved | None:
         """Return the tensor after one index of an axis was taken; the axis must be a single atom."""
-        axis = attribute(node, "axis", 0)
-        if not isinstance(axis, int) or len(self.large(self.axes[axis])) != 1:
+        axis = axis_of(node, len(self.axes))
+        if axis is None or len(self.large(self.axes[axis])) != 1:
             return None
-        axis %= len(self.axes)
         (atom,) = self.large(self.axes[axis])
         size = self.sizes[atom]
         if not isinstance(size, int) or not -size <= index < size:

@@ -1,0 +1,1 @@
+"""Code that the steps of this stage share."""

@@ -7,35 +7,13 @@ from typing import Annotated
 
 import typer
 
-from .each import Target, change_each
-from .options import (
-    Atol,
-    Dim,
-    ExternalData,
-    Force,
-    Input,
-    Jobs,
-    Json,
-    Memory,
-    Models,
-    Output,
-    Quiet,
-    Rtol,
-    Seed,
-    Shape,
-    SkipPass,
-    Timeout,
-    Verify,
-    parse_dims,
-    parse_shapes,
-)
+from .changing import Change, changes_models
+from .options import Models, SkipPass
 
 
+@changes_models
 def simplify(
     models: Models,
-    output: Output = None,
-    shape: Shape = None,
-    dim: Dim = None,
     keep: Annotated[
         list[str] | None, typer.Option("--keep", metavar="VALUE", help="A value that stays under its name. Repeatable.")
     ] = None,
@@ -46,19 +24,7 @@ def simplify(
         bool, typer.Option("--fuse-standard", help="Write what several nodes mean as one operator of the opset.")
     ] = False,
     skip_pass: SkipPass = None,
-    verify: Verify = True,
-    input: Input = None,
-    seed: Seed = 0,
-    rtol: Rtol = None,
-    atol: Atol = None,
-    timeout: Timeout = 300.0,
-    memory: Memory = None,
-    external_data: ExternalData = "auto",
-    force: Force = False,
-    jobs: Jobs = 1,
-    quiet: Quiet = False,
-    json: Json = False,
-) -> None:
+) -> Change:
     """Write the smallest ONNX model that computes the same.
 
     Folds what is constant, weights included, and what follows from sizes; merges equal expressions; folds batch norms,
@@ -78,20 +44,10 @@ def simplify(
     """
     from onnxlift.workbench.simplify import simplify as run
 
-    verb = partial(
+    return models, partial(
         run,
-        shapes=parse_shapes(shape or ()),
-        dims=parse_dims(dim or ()),
         keep=tuple(keep or ()),
         portable=portable,
         fuse_standard=fuse_standard,
         skip_passes=tuple(skip_pass or ()),
-        verify=verify,
-        inputs=input,
-        seed=seed,
-        rtol=rtol,
-        atol=atol,
-        timeout=timeout,
-        memory=memory,
     )
-    change_each("simplify", models, verb, Target(output, force, external_data), json=json, quiet=quiet, jobs=jobs)

@@ -3,10 +3,11 @@
     python benchmarks/fuzz.py [--graphs 5000] [--seed 0] [--variants NAMES] [--shrink] [--verbose]
 
 Graph number i has the seed `--seed` + i, always the same graph. Each is lifted as it is and without simplification, one
-in ten is also saved and imported, some are simplified as ONNX first (`simplified`, and `standard` with --fuse-standard)
-or lifted without this or that pass, and each is run for several choices of its symbolic sizes. `--variants
-simplified,standard` tries these on every graph, and nothing else. Prints how many matched, and the seeds of those that
-did not; with `--shrink` also the smallest part of each that still fails.
+in ten is also saved and imported. Some are first simplified as ONNX (`simplified`, and `standard` with --fuse-standard)
+or brought to the newest opset or to 17 (`newest`, `older`), some are lifted without this or that pass, and each is run
+for several choices of its symbolic sizes. `--variants simplified,older` tries these on every graph, and nothing else.
+Prints how many matched, and the seeds of those that did not; with `--shrink` also the smallest part of each that still
+fails.
 """
 
 from __future__ import annotations

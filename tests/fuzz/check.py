@@ -7,10 +7,11 @@ import random
 import sys
 import tempfile
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from onnxlift.errors import UnsupportedError
 from onnxlift.pipeline import STAGES
 from onnxlift.run import to_argument, to_result
 from onnxlift.verification.compare import compare
+from onnxlift.workbench.opset import NEWEST, OpsetError, opset
 from onnxlift.workbench.simplify import simplify
 
 Feeds = Mapping[str, Array]
@@ -79,8 +81,13 @@ that is known beforehand we mostly write something else."""
 
 VARIANTS = ("lift", "no-simplify")
 SAVED = "saved"
-SIMPLIFIED = {"simplified": {}, "standard": {"fuse_standard": True}}
-"""Variants in which `onnxlift.simplify` comes first, with these options."""
+CHANGED: dict[str, Callable[[onnx.ModelProto], Any]] = {
+    "simplified": partial(simplify, verify=False),
+    "standard": partial(simplify, verify=False, fuse_standard=True),
+    "newest": partial(opset, version=NEWEST[""], verify=False),
+    "older": partial(opset, version=17, verify=False),
+}
+"""Variants in which another verb comes first."""
 WITHOUT = "without "
 """Before the names of passes and idioms to skip, with commas between them."""
 
@@ -89,8 +96,8 @@ def variants_for(seed: int) -> list[str]:
     """The ways in which the graph of this seed is lifted: always the same two, and now and then a third."""
     if seed % 10 == 0:
         return [*VARIANTS, SAVED]
-    if seed % 10 in (1, 7):
-        return [*VARIANTS, "simplified" if seed % 10 == 1 else "standard"]
+    if seed % 10 in (1, 3, 7, 9):
+        return [*VARIANTS, list(CHANGED)[seed % 10 // 3]]
     if seed % 3 == 0:
         choose = random.Random(seed)
         names = [step.name for stage in STAGES for step in stage.steps if step.optional]
@@ -134,6 +141,8 @@ def _check_variant(model: onnx.ModelProto, expected: Sequence[tuple[Feeds, list[
                 return Outcome(kind, variant, f"{difference}, inputs {_shapes(fed)}")
     except UnsupportedError as error:
         return Outcome(Kind.UNSUPPORTED, variant, str(error))
+    except OpsetError as error:
+        return Outcome(Kind.REFUSED, variant, str(error))
     except Exception as error:  # whatever goes wrong is a finding
         if any(words in str(error) for words in TORCH_REFUSES) or _is_undefined(model, [fed for fed, _ in expected]):
             return Outcome(Kind.REFUSED, variant, str(error))
@@ -156,8 +165,8 @@ def _shapes(feeds: Feeds) -> str:
 
 
 def _module(model: onnx.ModelProto, variant: str) -> torch.nn.Module:
-    if variant in SIMPLIFIED:
-        return onnxlift.lift(simplify(model, verify=False, **SIMPLIFIED[variant])).module()
+    if variant in CHANGED:
+        return onnxlift.lift(CHANGED[variant](model)).module()
     if variant != SAVED:
         return onnxlift.lift(model, **options_of(variant)).module()
     with tempfile.TemporaryDirectory() as folder:

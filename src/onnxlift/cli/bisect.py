@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from .each import STANDARD
+from onnxlift.errors import OnnxLiftError, OutputError
+
+from .each import STANDARD, read, run_one
 from .options import (
     Atol,
     Dim,
@@ -22,9 +24,8 @@ from .options import (
     Timeout,
     parse_dims,
     parse_shapes,
-    progress,
 )
-from .outcome import NO, Outcome
+from .outcome import Outcome
 
 
 def bisect(
@@ -79,20 +80,17 @@ def bisect(
 
     Example: onnxlift bisect model.onnx --against out/model.py
     """
-    import sys
-
-    from onnxlift.errors import OnnxLiftError, OutputError
-    from onnxlift.workbench.bisect import bisect as run
-
     if a == b == STANDARD:
         raise OnnxLiftError("standard input holds one model: name a file for the other.")
     if output is not None and (output / "reproduce.py").exists() and not force:
         raise OutputError(f"{str(output)!r} holds a reproducer already: pass --force to replace it.")
-    sources = [sys.stdin.buffer.read() if name == STANDARD else None if name is None else Path(name) for name in (a, b)]
-    with progress(f"bisect {a} {b or runtimes or against}"):
+
+    def work() -> Outcome:
+        from onnxlift.workbench.bisect import bisect as run
+
         report = run(
-            sources[0],
-            sources[1],
+            read(a),
+            None if b is None else read(b),
             against=against,
             runtimes=runtimes,
             inputs=input or None,
@@ -105,13 +103,13 @@ def bisect(
             timeout=timeout,
             memory=memory,
         )
-    data, lines = report.to_dict(), [report.text(show_all=trace)]
-    written = report.save(output, force=force) if output is not None and report.reproducer is not None else []
-    if written:
-        lines += ["", *(f"  wrote     {file}" for file in written)]
-    elif output is not None and not report.passed:
-        lines += ["", "  not written: no part of a few nodes shows the difference by itself"]
-    data["written"] = [str(file) for file in written]
-    Outcome(report.passed, data, "\n".join(lines)).show("bisect", a, json=json, quiet=quiet)
-    if not report.passed:
-        raise typer.Exit(NO)
+        data, lines = report.to_dict(), [report.text(show_all=trace)]
+        written = report.save(output, force=force) if output is not None and report.reproducer is not None else []
+        if written:
+            lines += ["", *(f"  wrote     {file}" for file in written)]
+        elif output is not None and not report.passed:
+            lines += ["", "  not written: no part of a few nodes shows the difference by itself"]
+        return Outcome(report.passed, {**data, "written": [str(file) for file in written]}, "\n".join(lines))
+
+    title = f"bisect {a} {b or runtimes or against}"
+    run_one("bisect", a, work, title=title, json=json, quiet=quiet)

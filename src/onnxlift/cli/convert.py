@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from .options import Dtype, Flat, Force, Model, NoSimplify, SkipPass, progress
-from .outcome import NO
+from .each import run_each
+from .options import Dtype, Flat, Force, Jobs, Json, Models, NoSimplify, Quiet, SkipPass, progress
+from .outcome import Outcome
 
 
 def convert(
-    model: Model,
+    models: Models,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where to write.")] = Path(),
     name: Annotated[str | None, typer.Option(help="What to call the files, if not as the model.")] = None,
     verify: Annotated[bool, typer.Option("--verify", help="Compare the result with ONNX Runtime afterwards.")] = False,
@@ -32,6 +34,9 @@ def convert(
             "ONNX node NAME. May be repeated.",
         ),
     ] = None,
+    jobs: Jobs = 1,
+    quiet: Quiet = False,
+    json: Json = False,
 ) -> None:
     """Write a model as PyTorch source, with its weights in safetensors.
 
@@ -49,31 +54,42 @@ def convert(
 
     Example: onnxlift convert resnet50.onnx --explain conv1 --explain /layer1/Relu
     """
+    lifting: dict[str, Any] = {
+        "name": name,
+        "simplify": not no_simplify,
+        "skip_passes": skip_pass or (),
+        "flat": flat,
+        "max_shard_size": max_shard_size,
+        "dtype": dtype,
+    }
+    if explain:
+        run_each("convert", models, partial(_explain, names=explain, **lifting), json=json, jobs=jobs)
+        return
+    work = partial(_convert, output=output, force=force, verify=verify, **lifting)
+    run_each("convert", models, work, json=json, quiet=quiet, jobs=jobs)
+
+
+def _explain(source: Path | bytes, model: str, *, names: list[str], **lifting: Any) -> Outcome:
     from onnxlift import api
 
-    with progress(f"Lifting {model.name}"):
-        lifted = api.lift(
-            model,
-            name=name,
-            simplify=not no_simplify,
-            skip_passes=skip_pass or (),
-            flat=flat,
-            max_shard_size=max_shard_size,
-            explain=bool(explain),
-            dtype=dtype,
-        )
-    if explain:
-        print("\n\n".join(str(lifted.explain(each)) for each in explain))
-        return
+    lifted = api.lift(source, explain=True, **lifting)
+    texts = [str(lifted.explain(each)) for each in names]
+    return Outcome(True, {"explanations": dict(zip(names, texts, strict=True))}, "\n\n".join(texts))
+
+
+def _convert(source: Path | bytes, model: str, *, output: Path, force: bool, verify: bool, **lifting: Any) -> Outcome:
+    from onnxlift import api
+
+    lifted = api.lift(source, **lifting)
     with progress("Writing weights") as on_progress:
         paths = lifted.save(output, force, on_progress)
-    print(lifted.report)
-    print("\n".join(f"  wrote          {path}" for path in paths))
-    if verify:
-        from onnxlift.verification.verify import verify as run
+    written = [str(path) for path in paths]
+    lines = [str(lifted.report), *(f"  wrote          {path}" for path in written)]
+    data = {"report": lifted.report.to_dict(), "written": written, "verification": None}
+    if not verify:
+        return Outcome(True, data, "\n".join(lines))
+    from onnxlift.verification.verify import verify as run
 
-        with progress("Comparing with ONNX Runtime"):
-            report = run(model, lifted=lifted, against=paths[0])
-        print(f"\n{report}")
-        if not report.passed:
-            raise typer.Exit(NO)
+    with progress("Comparing with ONNX Runtime"):
+        report = run(source, lifted=lifted, against=paths[0])
+    return Outcome(report.passed, {**data, "verification": report.to_dict()}, "\n".join([*lines, "", str(report)]))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from .each import STANDARD
-from .options import Atol, Json, Quiet, Rtol, progress
-from .outcome import NO, Outcome
+from onnxlift.errors import OnnxLiftError
+
+from .each import STANDARD, read, run_one
+from .options import Atol, Json, Quiet, Rtol
+from .outcome import Outcome
 
 _ASPECTS = "interface, names (of inputs, outputs and sizes), nodes, weights, opset or metadata"
 
@@ -47,18 +49,14 @@ def diff(
 
     Example: onnxlift diff before.onnx after.onnx --ignore metadata --rtol 1e-5
     """
-    import sys
-    from pathlib import Path
-
-    from onnxlift.errors import OnnxLiftError
-    from onnxlift.workbench.diff import diff as run
-
     if a == b == STANDARD:
         raise OnnxLiftError("standard input holds one model: name a file for the other.")
-    sources = [sys.stdin.buffer.read() if name == STANDARD else Path(name) for name in (a, b)]
-    with progress(f"diff {a} {b}"):
-        report = run(*sources, rtol=rtol or 0.0, atol=atol or 0.0, ignore=ignore or (), only=only or (), source=source)
-    outcome = Outcome(report.same, report.to_dict(), report.text(show_all=show_all))
-    outcome.show("diff", a, json=json, quiet=quiet)
-    if not report.same:
-        raise typer.Exit(NO)
+
+    def work() -> Outcome:
+        from onnxlift.workbench.diff import diff as run
+
+        options: dict[str, Any] = {"ignore": ignore or (), "only": only or (), "source": source}
+        report = run(read(a), read(b), rtol=rtol or 0.0, atol=atol or 0.0, **options)
+        return Outcome(report.same, report.to_dict(), report.text(show_all=show_all))
+
+    run_one("diff", a, work, title=f"diff {a} {b}", json=json, quiet=quiet)

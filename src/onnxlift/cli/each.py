@@ -74,6 +74,17 @@ def run_each(
         raise typer.Exit(status)
 
 
+def run_one(
+    command: str, model: str, work: Callable[[], Outcome], *, title: str, json: bool = False, quiet: bool = False
+) -> None:
+    """Run `work`, and print the answer: for commands that take no more than a certain number of models."""
+    with progress(title):
+        outcome = _caught(work)
+    outcome.show(command, model, json=json, quiet=quiet)
+    if outcome.status:
+        raise typer.Exit(outcome.status)
+
+
 def answers(command: str, models: Sequence[str], work: Work, *, jobs: int = 1) -> Iterator[tuple[str, Outcome]]:
     """Yield each model with the answer of `work`, in order, for commands that print them in their own way."""
     names = list(expand(models))
@@ -144,11 +155,19 @@ def _counted(
         yield name, outcome
 
 
+def read(name: str) -> Path | bytes:
+    """Return the source of a model that is named on the command line."""
+    return sys.stdin.buffer.read() if name == STANDARD else Path(name)
+
+
 def _answer(name: str, work: Work) -> Outcome:
-    """Return the outcome for one model; if there is trouble, an outcome that says so."""
+    return _caught(lambda: work(read(name), name))
+
+
+def _caught(work: Callable[[], Outcome]) -> Outcome:
+    """Return the outcome of `work`; if there is trouble, an outcome that says so."""
     try:
-        source = sys.stdin.buffer.read() if name == STANDARD else Path(name)
-        return work(source, name)
+        return work()
     except OnnxLiftError as error:
         if os.environ.get(DEBUG):
             traceback.print_exception(error.__cause__ or error)

@@ -6,11 +6,14 @@ One option has one name and one meaning in all commands, so it is declared here 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 Model = Annotated[Path, typer.Argument(help="The ONNX model: a file, with its external data beside it.")]
 Models = Annotated[
@@ -125,7 +128,9 @@ def _sizes(text: str, whole: str) -> list[int]:
 
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a progress bar, if stderr is a terminal. Give a function to call with the bytes done and the total."""
+    """Show a progress bar, if stderr is a terminal. Give a function to call with the bytes done and the total.
+
+    Inside another one, it is a second line below it for as long as it lasts."""
     import sys
 
     if not sys.stderr.isatty():
@@ -140,6 +145,17 @@ def progress(title: str) -> Iterator[Callable[[int, int], None]]:
         TextColumn("{task.percentage:>3.0f}%"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    outer = _BARS[-1] if _BARS else None
+    bar = outer or Progress(*columns, console=Console(stderr=True), transient=True)
+    with bar if outer is None else nullcontext():
         task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        _BARS.append(bar)
+        try:
+            yield lambda done, total: bar.update(task, completed=done, total=total)
+        finally:
+            _BARS.pop()
+            bar.remove_task(task)
+
+
+_BARS: list[Progress] = []
+"""The bars that are shown now, the innermost last."""

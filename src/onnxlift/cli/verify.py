@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from .each import run_each
 from .options import (
     Atol,
     Dim,
     Dtype,
     Input,
+    Jobs,
     Json,
     Memory,
-    Model,
+    Models,
     NoSimplify,
+    Quiet,
     Rtol,
     Seed,
     Shape,
@@ -23,13 +27,12 @@ from .options import (
     Timeout,
     parse_dims,
     parse_shapes,
-    progress,
 )
-from .outcome import NO, Outcome
+from .outcome import Outcome
 
 
 def verify(
-    model: Model,
+    models: Models,
     against: Annotated[
         Path | None,
         typer.Option(
@@ -56,6 +59,8 @@ def verify(
     dtype: Dtype = None,
     timeout: Timeout = 300.0,
     memory: Memory = None,
+    jobs: Jobs = 1,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Run the lifted model and ONNX Runtime on the same inputs, and compare.
@@ -74,36 +79,39 @@ def verify(
 
     Example: onnxlift verify resnet50.onnx --against smaller.onnx
     """
+    work = partial(
+        _verify,
+        against=against,
+        trace=trace,
+        gradients=not no_gradients,
+        simplify=not no_simplify,
+        skip_passes=skip_pass or (),
+        dtype=dtype,
+        inputs=input or None,
+        shapes=parse_shapes(shape or ()),
+        dims=parse_dims(dim or ()),
+        seed=seed,
+        rtol=rtol,
+        atol=atol,
+        timeout=timeout,
+        memory=memory,
+    )
+    run_each("verify", models, work, json=json, quiet=quiet, jobs=jobs)
+
+
+_LIFTING = ("gradients", "simplify", "skip_passes", "dtype")
+
+
+def _verify(source: Path | bytes, name: str, *, against: Path | None, trace: bool, **options: Any) -> Outcome:
     from onnxlift.verification import verify
 
-    how: dict[str, Any] = {
-        "inputs": input or None,
-        "shapes": parse_shapes(shape or ()),
-        "dims": parse_dims(dim or ()),
-        "seed": seed,
-        "rtol": rtol,
-        "atol": atol,
-        "timeout": timeout,
-        "memory": memory,
-    }
-    with progress(f"Verifying {model.name}"):
-        report = verify.verify(
-            model,
-            against=against,
-            trace=trace,
-            gradients=not no_gradients,
-            simplify=not no_simplify,
-            skip_passes=skip_pass or (),
-            dtype=dtype,
-            **how,
-        )
-        data, text = report.to_dict(), str(report)
-        if trace and against is not None and not verify.is_python(against):
-            from onnxlift.workbench.bisect import bisect
+    report = verify.verify(source, against=against, trace=trace, **options)
+    data, text = report.to_dict(), str(report)
+    if trace and against is not None and not verify.is_python(against):
+        from onnxlift.workbench.bisect import bisect
 
-            found = bisect(model, against, trace=True, **how)
-            data |= {name: found.to_dict()[name] for name in ("trace", "culprit")}
-            text = f"{text}\n\n{found.details(show_all=True)}"
-    Outcome(report.passed, data, text).show("verify", str(model), json=json)
-    if not report.passed:
-        raise typer.Exit(NO)
+        running = {name: value for name, value in options.items() if name not in _LIFTING}
+        found = bisect(source, against, trace=True, **running)
+        data |= {name: found.to_dict()[name] for name in ("trace", "culprit")}
+        text = f"{text}\n\n{found.details(show_all=True)}"
+    return Outcome(report.passed, data, text)

@@ -363,6 +363,10 @@ BROKEN = {
             parsed("y = BatchNormalization(x, s, b, b, b)", "float[1, 3, 9] x, float[4] s, float[3] b", opset=7),
             "has 3 channels, and its parameter number 1 is (4,)",
         ),
+        (
+            parsed("y = BatchNormalization(x, s, b, b, b)", "float[1, n, 9] x, float[1] s, float[3] b"),
+            "its parameter number 1 is (1,), and its parameter number 2 is (3,)",
+        ),
     ],
     "einsum-equation": [
         (parsed('y = Einsum<equation = "i1->i">(x)'), "its equation 'i1->i' is none"),

@@ -111,16 +111,25 @@ def a_norm_has_a_number_for_each_channel(n: Subject) -> Iterable[str]:
     """The scale, bias, mean and variance of a norm are vectors with a number for each channel."""
     if n.opset < 9 and not n.attribute("spatial", 1):
         return  # it has a number for each place
-    shape = n.shape()
-    channels = shape[1] if len(shape) > 1 else None if not shape else 1
+    shape = _known_shape(n, 0)
+    channels = None if shape is None or not shape else shape[1] if len(shape) > 1 else 1
+    whose = "" if shape is None else f"its input {shape_text(shape)} has {channels} channels"
     for index in range(1, len(n.inputs)):
-        try:
-            vector = n.shape(index)
-        except Unknown:
+        vector = _known_shape(n, index)
+        if vector is None:
             continue
         size = vector[0] if len(vector) == 1 else None
         is_other = isinstance(size, int) and isinstance(channels, int) and size != channels
+        given = f"its parameter number {index} is {shape_text(vector)}"
         if len(vector) != 1 or is_other:
-            given = f"its parameter number {index} is {shape_text(vector)}"
-            yield f"its input {shape_text(shape)} has {channels} channels, and {given}."
+            yield f"{whose}, and {given}." if whose else f"{given}."
             return
+        if not isinstance(channels, int) and isinstance(size, int):
+            channels, whose = size, given  # the other parameters have as many numbers as this one
+
+
+def _known_shape(n: Subject, index: int) -> Shape | None:
+    try:
+        return n.shape(index)
+    except Unknown:
+        return None

@@ -230,3 +230,30 @@ def test_a_type_that_did_not_exist_is_the_reason() -> None:
     with pytest.raises(OpsetError, match="Cast does not take float8e4m3fn before opset 19") as caught:
         opset(proto, 17, verify=False)
     assert caught.value.would_do == {"": 19}
+
+
+def test_parameters_of_a_norm_with_types_of_their_own_come_to_one_type() -> None:
+    graph = (
+        "g (float16[2, 3] x, float[3] s, double[3] m) => (float16[2, 3] y) { y = BatchNormalization (x, s, s, m, m) }"
+    )
+    new = model(15, graph)
+    inputs = {
+        "x": X[:, :, 0].astype(np.float16),
+        "s": np.abs(X[0, :, 1]) + 1,
+        "m": np.abs(X[0, :, 2]).astype(np.float64),
+    }
+    expected = ReferenceEvaluator(new).run(None, inputs)[0]
+    result = opset(new, 13, verify=False).proto()
+    onnx.checker.check_model(result, full_check=True)
+    session = onnxruntime.InferenceSession(result.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(session.run(None, inputs)[0], expected, rtol=2e-3)
+
+
+def test_what_a_branch_gives_cannot_be_computed_in_a_wider_type() -> None:
+    new = model(
+        16,
+        "g (bool c, bfloat16[n] x) => (bfloat16[n] y) { y = If (c) <then_branch = t () => (bfloat16[n] a) "
+        "{ a = Identity (x) }, else_branch = e () => (bfloat16[n] b) { b = Neg (x) }> }",
+    )
+    with pytest.raises(OpsetError, match="If does not take bfloat16 before opset 16"):
+        opset(new, 15, verify=False)

@@ -9,6 +9,9 @@
 3. Integers go through a wider integer type for sums, differences and products: the low bits are the same, and a Cast
    back keeps these.
 
+4. Floats of several types, where an older revision takes one for all, go through the widest: BatchNormalization has had
+   types of their own for its parameters since opset 14.
+
 A type that the older opset has no Cast for does not exist there at all. The Cast is then refused in its turn.
 """
 
@@ -51,22 +54,33 @@ ADDS_OR_MULTIPLIES = frozenset(
 _BITS = frozenset({"Cast", "CastLike", "BitCast", "QuantizeLinear", "DequantizeLinear", "Constant", "ConstantOfShape"})
 _MADE = frozenset({"EyeLike", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli"})
 """Operators whose attribute `dtype` says what they give."""
+_HOLDS_GRAPHS = frozenset({"If", "Loop", "Scan"})
+"""Operators that give what their graphs compute, so that a Cast before and after them changes nothing."""
 
 
-def missing_types(node: ir.Node, schema: onnx.defs.OpSchema) -> dict[str, ir.DataType | None]:
-    """Return the type variables of the schema for which the node has a type that the schema lacks.
+Missing = dict[str, tuple[ir.DataType | None, ...]]
+"""The element types that a node has for a type variable of its schema; None is not a tensor's."""
 
-    The element type is None if it is not a tensor's. Types that are not known are taken to fit: a runtime would refuse
-    them, so no number can be wrong."""
-    missing: dict[str, ir.DataType | None] = {}
+
+def missing_types(node: ir.Node, schema: onnx.defs.OpSchema) -> Missing:
+    """Return the type variables of the schema for which the node has types that the schema lacks, or several types.
+
+    Types that are not known are taken to fit: a runtime would refuse them, so no number can be wrong."""
+    found: dict[str, dict[ir.DataType | None, None]] = {}
+    lacking: set[str] = set()
     for values, formals in ((node.inputs, schema.inputs), (node.outputs, schema.outputs)):
         for index, value in enumerate(values):
             formal = formals[min(index, len(formals) - 1)] if formals else None
             name = type_name(value)
-            if formal is not None and name and formal.types and name not in formal.types:
-                is_tensor = value is not None and isinstance(value.type, ir.TensorType)
-                missing[formal.type_str] = value.dtype if value is not None and is_tensor else None
-    return missing
+            if value is None or formal is None or not name or not formal.types:
+                continue
+            is_tensor = isinstance(value.type, ir.TensorType)
+            if name not in formal.types:
+                lacking.add(formal.type_str)
+            elif not is_tensor or not formal.is_homogeneous:
+                continue
+            found.setdefault(formal.type_str, {})[value.dtype if is_tensor else None] = None
+    return {name: tuple(types) for name, types in found.items() if name in lacking or len(types) > 1}
 
 
 def type_name(value: Value | None) -> str:
@@ -86,7 +100,7 @@ def type_name(value: Value | None) -> str:
     return wrap.format(f"tensor({names.get(dtype, dtype.name.lower())})")
 
 
-def compute_wider(s: Step, missing: dict[str, ir.DataType | None], why: str) -> list[Value]:
+def compute_wider(s: Step, missing: Missing, why: str) -> list[Value]:
     """Return the node's outputs, computed in types that its schema has."""
     schema = schema_for(s.node.domain, s.node.op_type, s.opset)
     assert schema is not None
@@ -97,27 +111,35 @@ def compute_wider(s: Step, missing: dict[str, ir.DataType | None], why: str) -> 
     for index, value in enumerate(made):
         variable = schema.outputs[min(index, len(schema.outputs) - 1)].type_str
         narrow = s.node.outputs[index].dtype
-        back = variable in wider and narrow is not None
-        results.append(s.cast(value, narrow) if back and narrow is not None else value)
+        is_wider = variable in wider and narrow != wider[variable]
+        results.append(s.cast(value, narrow) if is_wider and narrow is not None else value)
     return results
 
 
-def check_wider(
-    op_type: str, schema: onnx.defs.OpSchema, missing: dict[str, ir.DataType | None], why: str
-) -> dict[str, tuple[ir.DataType, ir.DataType]]:
-    """Return the wider type to compute in for each type variable; refuse if there is none."""
-    wider: dict[str, tuple[ir.DataType, ir.DataType]] = {}
-    for variable, dtype in missing.items():
-        found = None if dtype is None else _wider(op_type, dtype, _allowed(schema, variable))
-        if found is None or dtype is None:
-            name = "a sequence or optional value" if dtype is None else dtype.name.lower()
-            raise Refusal(f"{op_type} does not take {name} {why}")
-        wider[variable] = dtype, found
+def check_wider(op_type: str, schema: onnx.defs.OpSchema, missing: Missing, why: str) -> dict[str, ir.DataType]:
+    """Return the type to compute in for each type variable; refuse if there is none."""
+    wider: dict[str, ir.DataType] = {}
+    for variable, dtypes in missing.items():
+        found = _common(op_type, [dtype for dtype in dtypes if dtype is not None], _allowed(schema, variable))
+        if found is None or None in dtypes:
+            names = ["a sequence or optional value" if dtype is None else dtype.name.lower() for dtype in dtypes]
+            raise Refusal(f"{op_type} does not take {' and '.join(names)} {why}")
+        wider[variable] = found
     return wider
 
 
+def _common(op_type: str, dtypes: Sequence[ir.DataType], allowed: frozenset[ir.DataType]) -> ir.DataType | None:
+    """Return a type that holds all numbers of these types. Several of them are floats, as of a norm's parameters."""
+    if len(dtypes) == 1:
+        return _wider(op_type, dtypes[0], allowed)
+    if not set(dtypes) <= {D.FLOAT16, D.BFLOAT16, D.FLOAT, D.DOUBLE}:
+        return None
+    widest = D.DOUBLE if D.DOUBLE in dtypes else D.FLOAT
+    return widest if widest in allowed else None
+
+
 def _wider(op_type: str, dtype: ir.DataType, allowed: frozenset[ir.DataType]) -> ir.DataType | None:
-    if op_type in _BITS or op_type in _MADE:
+    if op_type in _BITS | _MADE | _HOLDS_GRAPHS:
         return None
     if dtype in _FLOATS:
         choices: Sequence[ir.DataType] = _FLOATS[dtype]
@@ -142,9 +164,9 @@ def _through(
     value: Value | None,
     formals: Sequence[onnx.defs.OpSchema.FormalParameter],
     index: int,
-    wider: dict[str, tuple[ir.DataType, ir.DataType]],
+    wider: dict[str, ir.DataType],
 ) -> Value | None:
     variable = formals[min(index, len(formals) - 1)].type_str
-    if value is None or variable not in wider or value.dtype != wider[variable][0]:
+    if value is None or variable not in wider or value.dtype in (None, D.UNDEFINED, wider[variable]):
         return value
-    return s.cast(value, wider[variable][1])
+    return s.cast(value, wider[variable])

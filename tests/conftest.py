@@ -27,9 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Let the garbage collector leave alone what stays: going through torch, onnx and 18,000 tests takes its time."""
-    gc.collect()
-    gc.freeze()
+    """Let the garbage collector look seldom at what stays: torch, onnx and 18,000 tests."""
     gc.set_threshold(50_000, 20, 100)
 
 

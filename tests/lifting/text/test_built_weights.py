@@ -166,10 +166,10 @@ def test_the_message_tells_a_few_of_many() -> None:
 
 def test_nothing_is_lifted_that_could_not_load(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check is part of lifting: here the writer of numbers is broken."""
-    from onnxlift.lifting.text.constructor import Constructor
+    from onnxlift.lifting.text import constructor
 
     g = Graph()
     result = g.node("Cos", g.linear(g.input("x", "n", 4), "fc"), name="/Cos")
-    monkeypatch.setattr(Constructor, "_number", lambda self, where, value: repr(value) if value != 4 else "5")
+    monkeypatch.setattr(constructor, "literal", lambda value: repr(value) if value != 4 else "5")
     with pytest.raises(onnxlift.InternalError, match=r"fc.weight is \(4, 4\), where the constructor makes \(5, 5\)"):
         g.lift(result)

@@ -53,7 +53,7 @@ class Forest:
 
     @property
     def is_double(self) -> bool:
-        return self.split.dtype == np.float64 or self.weight.dtype == np.float64
+        return np.dtype(np.float64) in (self.split.dtype, self.weight.dtype)
 
     def sure_targets(self, targets: int) -> set[int]:
         """Return the targets that have a vote whatever the sample is: all leaves of some tree vote for them."""
@@ -104,7 +104,8 @@ def read_forest(s: Step, voters: str, targets: int) -> Forest:
     if not counts.any():
         s.refuse("none of its leaves votes")
     return Forest(
-        tree, first, features, split, mode, *followers, flags, leaf[counts], target[counts], weight[counts]
+        tree, first, features, split, mode, followers[0], followers[1], flags,
+        leaf[counts], target[counts], weight[counts],
     )  # fmt: skip
 
 

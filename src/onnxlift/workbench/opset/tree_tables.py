@@ -202,8 +202,7 @@ class _Columns:
 
 
 def labelled_lists(s: Step) -> dict[str, Any]:
-    """Return the trees of a TreeEnsemble as attributes of TreeEnsembleRegressor. The number of a node in its tree is
-    its place in the lists; leaves are numbered behind the nodes."""
+    """Return the trees of a TreeEnsemble as attributes of TreeEnsembleRegressor."""
     _refuse_references(s)
     feature, split, mode = integers(s, "nodes_featureids"), numbers(s, "nodes_splits"), numbers(s, "nodes_modes")
     target, weight = integers(s, "leaf_targetids"), numbers(s, "leaf_weights")
@@ -215,29 +214,28 @@ def labelled_lists(s: Step) -> dict[str, Any]:
     if not (mode < MEMBER).all():
         s.refuse("it has nodes of a mode that ONNX does not know")
     followers = np.stack([_followers(s, "true", count, leaves), _followers(s, "false", count, leaves)], 1)
-    tree, place = _walk(s, integers(s, "tree_roots"), followers, count, leaves)
+    tree, own, place, yes, no = _walk(s, integers(s, "tree_roots"), followers.tolist(), count, leaves)
     inner, votes = place < count, place >= count
     node, leaf = np.where(inner, place, 0), place[votes] - count
-    yes, no = (np.where(inner, followers[node, side], 0).tolist() for side in (0, 1))
     flags = _flags(s, count)
     return {
         "nodes_treeids": tree.tolist(),
-        "nodes_nodeids": place.tolist(),
+        "nodes_nodeids": own.tolist(),
         "nodes_featureids": np.where(inner, feature[node], 0).tolist(),
         "nodes_values": np.where(inner, split[node], 0).astype(np.float32).tolist(),
         "nodes_modes": [MODES[int(mode[each])] if each < count else "LEAF" for each in place],
         "nodes_missing_value_tracks_true": np.where(inner, flags[node], 0).tolist() if flags.any() else None,
-        "nodes_truenodeids": yes,
-        "nodes_falsenodeids": no,
+        "nodes_truenodeids": yes.tolist(),
+        "nodes_falsenodeids": no.tolist(),
         "target_treeids": tree[votes].tolist(),
-        "target_nodeids": place[votes].tolist(),
+        "target_nodeids": own[votes].tolist(),
         "target_ids": target[leaf].tolist(),
         "target_weights": weight[leaf].astype(np.float32).tolist(),
     }
 
 
 def _followers(s: Step, side: str, count: int, leaves: int) -> Array:
-    """Return the number of the node or leaf that follows each node of a TreeEnsemble on one side."""
+    """Return the place of what follows each node of a TreeEnsemble on one side. Leaves have places behind all nodes."""
     end, is_leaf = integers(s, f"nodes_{side}nodeids"), integers(s, f"nodes_{side}leafs") != 0
     if len(end) != count or len(is_leaf) != count:
         s.refuse("its lists about nodes are of different length")
@@ -246,27 +244,28 @@ def _followers(s: Step, side: str, count: int, leaves: int) -> Array:
     return np.where(is_leaf, end + count, end)
 
 
-def _walk(s: Step, roots: Array, followers: Array, count: int, leaves: int) -> tuple[Array, Array]:
-    """Return the numbers of all nodes that can be reached, and of their trees; in each tree the root is the first."""
+def _walk(s: Step, roots: Array, followers: list[list[int]], count: int, leaves: int) -> Array:
+    """Return five rows with a column for each node that can be reached, tree by tree, the root first: the tree, the
+    number in it, the place, and the numbers of the two nodes that follow."""
     if not len(roots) or not ((roots >= 0) & (roots < count)).all():
         s.refuse("it has no trees, or roots that do not exist")
-    following = followers.tolist()
-    trees: list[int] = []
-    places: list[int] = []
+    columns: list[tuple[int, int, int, int, int]] = []
     for tree, root in enumerate(roots.tolist()):
-        yes, no = following[root]
+        yes, no = followers[root]
         waiting = [yes if yes == no and yes >= count else root]  # a tree of one leaf
-        seen = set(waiting)
+        own = {waiting[0]: 0}
         while waiting:
             place = waiting.pop()
-            trees.append(tree)
-            places.append(place)
-            fresh = [each for each in following[place] if each not in seen] if place < count else []
-            seen.update(fresh)
-            waiting += dict.fromkeys(fresh)
-        if len(places) > max(_MOST_NODES, 8 * (count + leaves)):
-            s.refuse(f"its trees share nodes, and more than {len(places):,} would be needed for trees that do not")
-    return np.array(trees, np.int64), np.array(places, np.int64)
+            ends = followers[place] if place < count else []
+            for end in ends:
+                if end not in own:
+                    own[end] = len(own)
+                    waiting.append(end)
+            yes, no = [own[end] for end in ends] or (0, 0)
+            columns.append((tree, own[place], place, yes, no))
+        if len(columns) > max(_MOST_NODES, 8 * (count + leaves)):
+            s.refuse(f"its trees share nodes, and more than {len(columns):,} would be needed for trees that do not")
+    return np.array(columns, np.int64).T
 
 
 def _flags(s: Step, count: int) -> Array:

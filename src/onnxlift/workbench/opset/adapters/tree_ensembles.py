@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -154,8 +155,8 @@ def _labelled(s: Step, classes: Value, labels: tuple[str, ...] | tuple[int, ...]
     if labels == tuple(range(len(labels))):
         return classes
     kind = "values_strings" if isinstance(labels[0], str) else "values_int64s"
-    places = list(range(len(labels)))
-    return s.several(1, "LabelEncoder", classes, domain=ML, keys_int64s=places, **{kind: list(labels)})[0]
+    table: dict[str, Any] = {"keys_int64s": list(range(len(labels))), kind: list(labels)}
+    return s.several(1, "LabelEncoder", classes, domain=ML, **table)[0]
 
 
 def _working_type(s: Step, X: Value, forest: Forest) -> D:

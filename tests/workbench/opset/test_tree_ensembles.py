@@ -105,7 +105,7 @@ def test_aggregates_of_several_votes(function: str, targets: int, every: bool) -
 
 @pytest.mark.parametrize("function", ["SUM", "AVERAGE", "MIN", "MAX"])
 def test_leaves_without_a_vote(function: str) -> None:
-    """They take no part: a minimum is not that of zero and the others."""
+    """They take no part if there are several targets: a minimum is not that of zero and the others."""
     rng = np.random.default_rng(1)
     trees = nodes(rng, 4)
     for sign, targets in ((1, 1), (-1, 1), (1, 2), (-1, 2)):
@@ -253,6 +253,7 @@ def test_the_operators_behind_are_of_the_opset_of_the_model(standard: int, trans
         ({"target_ids": [0, -1]}, "others than the 1"),
         ({"target_nodeids": [1, 9]}, "votes that does not exist"),
         ({"target_nodeids": [0, 0]}, "none of its leaves votes"),
+        ({"target_nodeids": [1, 1]}, "several votes for the one target"),
         ({"base_values": [1.0, 2.0]}, "2 base values for 1 scores"),
     ],
 )

@@ -126,8 +126,11 @@ def tree_ensemble(s: Step, forest: Forest, targets: int, dtype: ir.DataType, *, 
     """Return the trees as attributes of TreeEnsemble.
 
     Votes that fill up are of weight zero, which does not change a sum. With `spare` they are the leaf's own first vote,
-    which does not change a minimum or maximum; a leaf without any vote then votes for a target behind the last."""
+    which does not change a minimum or maximum; a leaf without any vote then votes for a target behind the last. If there is
+    one target only, it votes zero, as in ONNX Runtime."""
     votes = np.bincount(forest.leaf, minlength=len(forest.mode))
+    if targets == 1 and votes.max() > 1:
+        s.refuse("a leaf has several votes for the one target, of which ONNX Runtime counts one, and others count all")
     order = np.argsort(forest.leaf, kind="stable")
     starts = np.cumsum(votes) - votes
     by_tree = np.split(np.argsort(forest.tree, kind="stable"), np.cumsum(np.bincount(forest.tree))[:-1])
@@ -143,7 +146,7 @@ def tree_ensemble(s: Step, forest: Forest, targets: int, dtype: ir.DataType, *, 
             fill = has | (spare & (votes[leaves] > 0))
             # An index for each leaf that has a vote here; the others are overwritten below.
             index = order[np.minimum(starts[leaves] + np.where(has, copy, 0), len(order) - 1)]
-            target = np.where(fill, forest.target[index], targets if spare else 0)
+            target = np.where(fill, forest.target[index], targets if spare and targets > 1 else 0)
             weight = np.where(fill, forest.weight[index], 0)
             nodes.add(places[~forest.is_leaf[places]], leaves, target, weight)
     return nodes.attributes(dtype)

@@ -78,7 +78,7 @@ def refuse(reason: str, op: str, x: Array, *, version: int = 3, target: int = 5,
         convert(proto, target)
 
 
-@pytest.mark.parametrize("modes", [(mode,) for mode in MODES] + [MODES])
+@pytest.mark.parametrize("modes", [MODES[:1], MODES])
 @pytest.mark.parametrize("missing", [False, True])
 def test_decisions_and_missing_features(modes: tuple[str, ...], missing: bool) -> None:
     rng = np.random.default_rng(len(modes))
@@ -100,7 +100,6 @@ def test_aggregates_of_several_votes(function: str, targets: int, every: bool) -
     options = {"aggregate_function": function, "n_targets": targets}
     for base in (None, rng.normal(size=targets).tolist()):
         assert_same("TreeEnsembleRegressor", samples(rng), **options, base_values=base, **trees)
-        assert_same("TreeEnsembleRegressor", samples(rng)[:0], **options, base_values=base, **trees)
 
 
 @pytest.mark.parametrize("function", ["SUM", "AVERAGE", "MIN", "MAX"])
@@ -163,8 +162,10 @@ def test_doubles_are_compared_as_doubles() -> None:
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS[:4])
-@pytest.mark.parametrize("labels", [{"classlabels_int64s": [4, 0, 9]}, {"classlabels_strings": ["a", "b", "c"]}])
-@pytest.mark.parametrize("every", [True, False])
+@pytest.mark.parametrize(
+    ("labels", "every"),
+    [({"classlabels_int64s": [4, 0, 9]}, True), ({"classlabels_strings": ["a", "b", "c"]}, False)],
+)
 def test_classes(transform: str, labels: dict[str, Any], every: bool) -> None:
     rng = np.random.default_rng(3)
     trees = nodes(rng, 7)
@@ -175,8 +176,10 @@ def test_classes(transform: str, labels: dict[str, Any], every: bool) -> None:
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS[:4])
-@pytest.mark.parametrize("labels", [{"classlabels_int64s": [7, 3]}, {"classlabels_strings": ["no", "yes"]}])
-@pytest.mark.parametrize("negative", [True, False])
+@pytest.mark.parametrize(
+    ("labels", "negative"),
+    [({"classlabels_int64s": [7, 3]}, True), ({"classlabels_strings": ["no", "yes"]}, False)],
+)
 def test_two_classes_by_one_score(transform: str, labels: dict[str, Any], negative: bool) -> None:
     rng = np.random.default_rng(4)
     trees = nodes(rng, 5)
@@ -188,12 +191,11 @@ def test_two_classes_by_one_score(transform: str, labels: dict[str, Any], negati
     assert_same("TreeEnsembleClassifier", samples(rng), **options, **second)
 
 
-@pytest.mark.parametrize("transform", TRANSFORMS)
-@pytest.mark.parametrize("negative", [True, False])
+@pytest.mark.parametrize(("transform", "negative"), [("NONE", True), ("LOGISTIC", False), ("PROBIT", False)])
 def test_one_class(transform: str, negative: bool) -> None:
     rng = np.random.default_rng(4)
     trees = nodes(rng, 3)
-    trees |= votes(rng, trees, "class", [0], every=True, negative=negative and transform != "PROBIT")
+    trees |= votes(rng, trees, "class", [0], every=True, negative=negative)
     options = {"post_transform": transform, "classlabels_int64s": [7]}
     assert_same("TreeEnsembleClassifier", samples(rng), rtol=1e-4, **options, **trees)
 
@@ -230,7 +232,7 @@ def test_a_class_that_may_have_no_vote_is_refused() -> None:
     assert_same("TreeEnsembleClassifier", samples(rng), **labels, **trees)
 
 
-@pytest.mark.parametrize("standard", [9, 13, 18, 25])
+@pytest.mark.parametrize("standard", [9, 25])
 @pytest.mark.parametrize("transform", ["SOFTMAX", "SOFTMAX_ZERO"])
 def test_the_operators_behind_are_of_the_opset_of_the_model(standard: int, transform: str) -> None:
     rng = np.random.default_rng(5)
@@ -310,10 +312,9 @@ def test_a_tree_ensemble_goes_down(function: int, missing: bool) -> None:
     if missing:
         attributes["nodes_missing_value_tracks_true"] = [1, 1, 0, 0, 1]
     x = samples(rng, missing=True)
-    for target in (4, 3, 1):
+    for target in (4, 1):
         result = assert_same("TreeEnsemble", x, version=5, target=target, **attributes)
         assert [node.op_type for node in result.graph.node] == ["TreeEnsembleRegressor"]
-        assert_same("TreeEnsemble", x[:0], version=5, target=target, **attributes)
 
 
 def test_down_and_up_again_is_the_same() -> None:

@@ -126,8 +126,8 @@ def tree_ensemble(s: Step, forest: Forest, targets: int, dtype: ir.DataType, *, 
     """Return the trees as attributes of TreeEnsemble.
 
     Votes that fill up are of weight zero, which does not change a sum. With `spare` they are the leaf's own first vote,
-    which does not change a minimum or maximum; a leaf without any vote then votes for a target behind the last. If there is
-    one target only, it votes zero, as in ONNX Runtime."""
+    which does not change a minimum or maximum; a leaf without any vote then votes for a target behind the last. If
+    there is one target only, it votes zero, as in ONNX Runtime."""
     votes = np.bincount(forest.leaf, minlength=len(forest.mode))
     if targets == 1 and votes.max() > 1:
         s.refuse("a leaf has several votes for the one target, of which ONNX Runtime counts one, and others count all")

@@ -206,7 +206,6 @@ def test_no_step_up_is_left_to_chance() -> None:
             lost = {name for name in before.attributes if name not in after.attributes} - {"consumed_inputs"}
             if (renamed or lost or after.deprecated) and (schema.domain, schema.name, old, new) not in adapters():
                 missing.append((schema.name, old, new))
-    # A classifier of trees would take many nodes since ai.onnx.ml 5, and is refused.
     assert missing == []
 
 

@@ -206,8 +206,7 @@ def test_no_step_up_is_left_to_chance() -> None:
             lost = {name for name in before.attributes if name not in after.attributes} - {"consumed_inputs"}
             if (renamed or lost or after.deprecated) and (schema.domain, schema.name, old, new) not in adapters():
                 missing.append((schema.name, old, new))
-    # A classifier of trees would take many nodes since ai.onnx.ml 5, and is refused.
-    assert missing == [("TreeEnsembleClassifier", 3, 5), ("TreeEnsembleRegressor", 3, 5)]
+    assert missing == []
 
 
 def test_all_nodes_that_cannot_go_are_in_one_error() -> None:

@@ -2,8 +2,8 @@
 
 - LabelEncoder: 1 (`classes_strings`), 2 (keys and values of any kind), 4 (tensors of them; of equal keys the last one
   counts, before that the first)
-- TreeEnsembleClassifier, TreeEnsembleRegressor: 1, 3 (tensors of float64, which the schemas tell), 5 (TreeEnsemble
-  takes their place)
+
+Ensembles of trees are in tree_ensembles.py.
 """
 
 from __future__ import annotations

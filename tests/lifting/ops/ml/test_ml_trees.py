@@ -311,3 +311,24 @@ def test_export_and_gradient() -> None:
     exported = torch.export.export(module, (x,), dynamic_shapes=({0: torch.export.Dim("samples")},)).module()
     more = torch.from_numpy(np.concatenate([samples(rng), samples(rng)]))
     torch.testing.assert_close(exported(more), module(more))
+
+
+@pytest.mark.parametrize("function", ["MIN", "MAX", "SUM", "AVERAGE"])
+@pytest.mark.parametrize("targets", [1, 2])
+def test_a_leaf_without_a_vote(function: str, targets: int) -> None:
+    """It takes no part in the extremes of several targets; the extremes of one target count it as 0."""
+    attributes = {
+        "nodes_treeids": [0, 0, 0, 1, 1, 1],
+        "nodes_nodeids": [0, 1, 2, 0, 1, 2],
+        "nodes_featureids": [0, 0, 0, 1, 0, 0],
+        "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"] * 2,
+        "nodes_values": [0.0] * 6,
+        "nodes_truenodeids": [1, 0, 0, 1, 0, 0],
+        "nodes_falsenodeids": [2, 0, 0, 2, 0, 0],
+        "target_treeids": [0, 1, 1],
+        "target_nodeids": [2, 1, 2],
+        "target_ids": [0, 0, targets - 1],
+        "target_weights": [5.0, 7.0, -3.0],
+    }
+    x = np.array([[-1, -1], [-1, 1], [1, -1], [1, 1]], np.float32)
+    check_ml("TreeEnsembleRegressor", x, n_targets=targets, aggregate_function=function, **attributes)

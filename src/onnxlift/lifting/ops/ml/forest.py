@@ -172,6 +172,12 @@ def weights_by_target(votes: Votes, leaves: int, targets: int) -> Array:
     return dense
 
 
+def silent_leaves(votes: Votes, leaves: int) -> Array:
+    """Tell of each leaf whether it has no vote."""
+    silent: Array = np.bincount(votes.leaf, minlength=leaves) == 0
+    return silent
+
+
 def padded_votes(n: Node, votes: Votes, leaves: int, repeat: bool) -> tuple[Array, Array]:
     """Return the votes as two tables, targets and weights, with a row for each leaf (or one number, if no leaf has more
     votes).

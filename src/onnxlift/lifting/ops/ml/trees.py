@@ -23,7 +23,19 @@ from onnxlift.lifting.ops.operand import Tensor
 from onnxlift.lifting.ops.registry import op
 from onnxlift.lifting.ops.standard.math.cast import converted
 
-from .forest import MEMBER, MODES, Array, Decisions, Forest, Votes, is_complete, padded_votes, plant, weights_by_target
+from .forest import (
+    MEMBER,
+    MODES,
+    Array,
+    Decisions,
+    Forest,
+    Votes,
+    is_complete,
+    padded_votes,
+    plant,
+    silent_leaves,
+    weights_by_target,
+)
 from .scores import labelled, labels_of, rows, table, transformed, two_scores
 
 ML = "ai.onnx.ml"
@@ -133,15 +145,23 @@ def _aggregate(n: Node, x: Tensor, forest: Forest, votes: Votes, targets: int, f
         if function == "MIN":
             return dense[leaves].amin(1)
         return F.embedding_bag(leaves, dense, mode=_BAG_MODES[function])
-    numbers, amounts = padded_votes(n, votes, forest.leaves, repeat=function in ("MIN", "MAX"))
+    is_extreme = function in ("MIN", "MAX")
+    numbers, amounts = padded_votes(n, votes, forest.leaves, repeat=is_extreme)
+    silent = silent_leaves(votes, forest.leaves)
+    columns = targets
+    if is_extreme and targets > 1 and silent.any():  # with one target, ONNX Runtime lets such a leaf vote 0
+        columns = targets + 1  # a column for what takes no part, which is cut off
+        numbers[silent] = targets
     places = table("leaf_targets", numbers)[leaves]
     weights = table("leaf_weights", amounts, trainable=True)[leaves]
     flat = [places.flatten(1), weights.flatten(1)] if numbers.ndim > 1 else [places, weights]
     cast = Local("votes")
     n.emit(Assign([cast], flat[1]))
-    nothing = cast.new_zeros(cast.shape[0], targets)
-    if function in ("MIN", "MAX"):
-        return nothing.scatter_reduce(1, flat[0], cast, "amin" if function == "MIN" else "amax", include_self=False)
+    nothing = cast.new_zeros(cast.shape[0], columns)
+    if is_extreme:
+        way = "amin" if function == "MIN" else "amax"
+        found = nothing.scatter_reduce(1, flat[0], cast, way, include_self=False)
+        return found if columns == targets else found[:, :targets]
     total = nothing.scatter_add(1, flat[0], cast)
     return total / len(forest.roots) if function == "AVERAGE" else total
 

@@ -152,7 +152,9 @@ def graphs(choose: random.Random, view: View) -> None:
     elif draw < 0.4:
         attribute.g.Clear()
     elif draw < 0.6:
-        attribute.g.CopyFrom(pick(choose, [each.g for each in view.attributes if each.HasField("g")]))
+        other = onnx.GraphProto()  # a copy: it may be inside the graph that it replaces
+        other.CopyFrom(pick(choose, [each.g for each in view.attributes if each.HasField("g")]))
+        attribute.g.CopyFrom(other)
     elif draw < 0.8:
         part = choose.choice(("input", "output", "node", "initializer"))
         attribute.g.ClearField(part)

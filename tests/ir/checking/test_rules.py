@@ -89,6 +89,10 @@ BROKEN = {
     ],
     "attribute-range": [
         (
+            parsed("y = GatherND<batch_dims = -2147483649>(x, i)", "float[2, 2] x, int64[2, 2] i"),
+            "its attribute batch_dims is -2147483649; it must be 0 or more",
+        ),
+        (
             parsed("y = MaxPool<kernel_shape = [2], strides = [0]>(x)", "float[1, 1, 9] x"),
             "its attribute strides is 0; it must be 1 or more",
         ),

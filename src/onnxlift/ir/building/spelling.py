@@ -162,7 +162,8 @@ class _Preparer:
                     del graph.input[:]
                 self.subgraph(graph)
             for attribute in node.attribute:
-                if attribute.type == AttributeProto.SPARSE_TENSOR and node.op_type == "Constant":
+                is_sparse = attribute.type == AttributeProto.SPARSE_TENSOR and not attribute.ref_attr_name
+                if is_sparse and node.op_type == "Constant":
                     dense = self.dense(attribute.sparse_tensor)
                     attribute.CopyFrom(onnx.helper.make_attribute("value", dense))
 

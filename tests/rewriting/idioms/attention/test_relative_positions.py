@@ -310,3 +310,10 @@ def test_the_table_is_looked_up_in_the_module_that_owns_it(table: str, scopes: l
         node.metadata_props.add(key=CLASSES, value=repr(["Net", "Attention", "aten.add.Tensor"]))
     lookups = [node for node in simplified(proto).graph if node.op_type == "Gather"]
     assert [string_list(node.metadata_props[NAME_SCOPES]) for node in lookups] == [expected]
+
+
+def test_a_bias_of_one_number_is_no_table() -> None:
+    sizes = f"batch, {HEADS}, n"
+    text = f"g (float[{sizes}, 5] q, float[{sizes}, 5] k) => (float[{sizes}, n] y) {{ {BODY} }}"
+    proto = parse(text, val_7=np.array([0.5], np.float32))
+    assert relative_positions.run(simplified(proto)) == 0

@@ -41,6 +41,13 @@ def test_slices(shape: list[int]) -> None:
     assert gathered_slices.run(graph) == 0
 
 
+def test_slices_by_indices_of_another_rank() -> None:
+    text = """g (float[2, 6, 5] y, int64[3] i, int64[k] wide) => (z) {
+        u = Unsqueeze(i, outer) w = Expand(u, wide) z = GatherElements <axis = 2> (y, w) }"""
+    graph = late(text, [2, 6, 3, 3], "w", outer=np.array([0, 1]))
+    assert gathered_slices.run(graph) == 0
+
+
 @pytest.mark.parametrize("shape", [[], [2], [2, 6]])
 def test_assigned_elements(shape: list[int]) -> None:
     text = "g (float[] x, float[2, 1] u) => (z) { y = Neg(x) z = ScatterElements <axis = 3> (y, i, u) }"

@@ -99,6 +99,7 @@ _NOT_NEGATIVE: Mapping[str, Sequence[str]] = {
     **dict.fromkeys("Conv ConvInteger ConvTranspose QLinearConv DeformConv".split(), ("pads",)),
     **dict.fromkeys("AveragePool MaxPool LpPool MaxUnpool".split(), ("pads",)),
     "ConvTranspose": ("pads", "output_padding"),
+    "GatherND": ("batch_dims",),
 }
 
 _NEEDED: Mapping[str, Sequence[str]] = {

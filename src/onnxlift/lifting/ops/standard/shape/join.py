@@ -43,7 +43,8 @@ def _is_list(operand: Operand) -> bool:
         case Dims():
             return True
         case Constant():
-            return operand.type.dtype in LITERAL_TYPES and (operand.type.size or 0) <= MOST_SIZES
+            is_list = operand.type.rank == 1 and (operand.type.size or 0) <= MOST_SIZES
+            return is_list and operand.type.dtype in LITERAL_TYPES
         case Tensor():
             return operand.type.is_integer and operand.type.shape == (1,)
     return False

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import onnx
 import pytest
-from typer.testing import CliRunner
 
 from cli.conftest import Run
 from models.handmade import tiny_resnet
-from onnxlift.cli.app import app
 from workbench.models import chain, parsed
 
 
@@ -34,13 +33,15 @@ def test_without_an_output_only_the_report_is_printed(run: Run, model: Path, tmp
     assert [path.name for path in tmp_path.iterdir()] == ["chain.onnx"]
 
 
-def test_standard_input_and_output(model: Path) -> None:
-    result = CliRunner().invoke(app, ["draw", "-", "-o", "-", "--format", "mmd"], input=model.read_bytes())
-    assert result.exit_code == 0
-    assert result.stdout.startswith("flowchart TD\n") and "boxes" not in result.stdout
-    assert "boxes" in result.stderr
-    quiet = CliRunner().invoke(app, ["draw", str(model), "-o", "-", "--quiet"])
-    assert quiet.stdout.startswith("<svg ") and quiet.stderr == ""
+def test_standard_input_and_output(run: Run, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with model.open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        status, out, err = run("draw", "-", "-o", "-", "--format", "mmd")
+    assert status == 0
+    assert out.startswith("flowchart TD\n") and "boxes" not in out
+    assert "boxes" in err
+    _, out, err = run("draw", model, "-o", "-", "--quiet")
+    assert out.startswith("<svg ") and err == ""
 
 
 def test_json_has_boxes_and_edges(run: Run, model: Path, tmp_path: Path) -> None:

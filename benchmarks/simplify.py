@@ -6,7 +6,8 @@ The peers run in an environment of their own, which is set up if it is not there
 own that is ended after two minutes. A peer's result counts if ONNX Runtime takes it and it computes what the original
 does (`onnxlift verify`, at two sizes where sizes are open): the table marks others with a star. Prints the nodes of
 each result, subgraphs and functions included, and for our own whether it matches, passes onnx's full check and loads.
-A name in brackets is the reason why there is no result.
+A name in brackets is the reason why there is no result. Packages ship the same network several times, with other
+weights or sizes: of models with the same nodes, only the first counts.
 
 With `--speed`, original and our result run in turns in ONNX Runtime, with its default optimisations and one thread; the
 ratio is that of the medians. With `--memory`, a model with 2.5 GB of external data is simplified, and the peak is
@@ -27,7 +28,7 @@ import sys
 import tempfile
 import time
 import venv
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,15 @@ def nodes(model: Path) -> int:
 
     proto = onnx.load(model, load_external_data=False)
     return count(proto.graph.node) + sum(count(function.node) for function in proto.functions)
+
+
+def distinct(models: Iterable[Path]) -> list[Path]:
+    """Return the models without those that have the same nodes as an earlier one."""
+    first: dict[tuple[str, ...], Path] = {}
+    for model in models:
+        graph = onnx.load(model, load_external_data=False).graph
+        first.setdefault(tuple(node.op_type for node in graph.node), model)
+    return list(first.values())
 
 
 def judge(original: Path, result: Path) -> str:
@@ -213,7 +223,7 @@ def main() -> None:
     parser.add_argument("--memory", action="store_true")
     options = parser.parse_args()
     python = set_up(options.environment)
-    models = [path for path in fetch(options.models) if options.only in path.name]
+    models = distinct(path for path in fetch(options.models) if options.only in path.name)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         if options.memory:

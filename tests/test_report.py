@@ -45,6 +45,6 @@ def test_a_stage_that_has_not_come_to_rest_is_named() -> None:
 
 def test_the_structure_that_was_chosen_is_named_with_the_others() -> None:
     told = replace(report({}), structures={"repetition": 83, "names": 2739, "none": 115})
-    text = "structure      repetition (83 lines), chosen over names (2,739 lines) and none (115 lines)"
+    text = "structure      repetition (83 lines of code), chosen over names (2,739) and none (115)"
     assert text in str(told)
     assert "structure" not in str(report({}))

@@ -23,8 +23,8 @@ class LiftReport:
 
     `steps` is stage -> step -> number of changes, without the steps that changed nothing. `restless` names the stages
     that still changed something in the last round that is allowed. `structures` is empty if the modules come from names
-    that are the original's, or clearly pay. Otherwise it has the lines of each source that was tried, by what the
-    modules come from ("names", "repetition", "none" or "transcript"), the one that was chosen first."""
+    that are the original's, or clearly pay. Otherwise it has the lines of each source that was tried, without blank
+    ones, by what the modules come from ("names", "repetition", "none" or "transcript"), the one that was chosen first."""
 
     name: str
     nodes: int
@@ -80,5 +80,8 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 def _chosen(structures: Mapping[str, int]) -> str:
     """Say which structure was chosen over which, each with the lines of its source."""
-    texts = [f"{name}{_JOINED}({_count(lines, 'line')})".replace(" ", _JOINED) for name, lines in structures.items()]
-    return f"{texts[0]}, chosen over {' and '.join(texts[1:])}" if len(texts) > 1 else ""
+    if len(structures) < 2:
+        return ""
+    (chosen, lines), *others = structures.items()
+    texts = [f"{name}{_JOINED}({count:,})" for name, count in others]
+    return f"{chosen} ({_count(lines, 'line')} of code), chosen over {' and '.join(texts)}".replace(" (", f"{_JOINED}(")

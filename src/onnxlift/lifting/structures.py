@@ -10,7 +10,11 @@ The last is the text of `flat=True`: one class without idioms. An idiom may take
 parameter, with a line of its own), so that the source of the best structure is still longer than that.
 
 In a small graph, few lines can be saved. A class that several modules share still tells more than it costs: what it
-costs is not held against the first of them. And so does an idiom: a small graph is never transcribed.
+costs is not held against the first of them. And so does an idiom: a small graph is never transcribed. In a larger graph
+that holds for what repeats, but not for names, whose modules may be shared by chance: two equal blocks are worth a class,
+as long as its source is not longer than the transcript.
+
+Lines are counted without blank ones. Those between classes are nothing to read.
 
 Each structure that is tried is lifted from a copy of the graph, which costs about half a conversion. So others are
 tried only if the classes of the first do not clearly save more lines than they cost, and the transcript only if its
@@ -36,7 +40,7 @@ from onnxlift.lifting.tree.structure import Structure, are_names_guaranteed
 from onnxlift.rewriting.idioms.layers.channel_weights import mark_channel_weights
 from onnxlift.stages import Record
 
-CLASS_LINES = 9  # of a class beside its members and statements: its head, two functions, and empty lines
+CLASS_LINES = 4  # of a class beside its members and statements: its head, two functions, and `super().__init__()`
 INSTANCE_LINES = 2  # of an instance: where it is made, and where it is called
 SMALL = 64  # nodes; a larger graph is longer than a page, and its classes have to pay
 FILE_LINES = 40  # of a file with weights, at least, beside its classes: its head, its imports, and `load`
@@ -72,14 +76,15 @@ class Candidate:
 
     @property
     def lines(self) -> int:
-        """The length of its source."""
-        return self.lift.source.text.count("\n")
+        """The length of its source, without blank lines."""
+        return sum(1 for line in self.lift.source.text.splitlines() if line.strip())
 
     @property
     def cost(self) -> int:
-        """The lines that are held against it: those of its source, but for shared classes of a small graph."""
-        is_small = len(self.lift.model.graph) < SMALL
-        return self.lines - (sum(_class_lines(cls) for cls in _shared(self.lift)) if is_small else 0)
+        """The lines that are held against it: those of its source, but for shared classes of a small graph, or of what
+        repeats in it."""
+        is_forgiven = len(self.lift.model.graph) < SMALL or self.structure is Structure.REPETITION
+        return self.lines - (sum(_class_lines(cls) for cls in _shared(self.lift)) if is_forgiven else 0)
 
     def find_modules(self) -> None:
         """Find the place of every node in the tree of modules."""

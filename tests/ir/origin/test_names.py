@@ -19,6 +19,7 @@ MADE_UP = [
     *("val_12", "17", "onnx::MatMul_12", "onnx::Add_3", "/attn/Constant_output_0", "/a/Add_output_0", "a::b.weight"),
     *("const", "constant", "Constant_12", "ConstantOfShape_3", "CONST_1", "const_12", "const_fold_opt__123"),
     *("pad_const__93", "model/tf_detect/Const:0", "helper.constant.3", "p2o.helper.constant.0"),
+    "undefined_var_0.1",
 ]
 SAYING_NOTHING = [
     "x_1",

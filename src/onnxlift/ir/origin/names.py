@@ -17,11 +17,12 @@ from enum import Enum
 
 LONGEST_NAME = 1000  # a longer name tells a reader nothing, and the expressions below would take long
 
-# A number, or a name whose last part has `const` or `constant` as a word of its own: `pad_const__93`, `model/Const:0`,
-# `helper.constant.3`. Not `constrain`, not `constant.weight`, the weight of a layer that is called `constant`, and not
-# `attention.constant`, a buffer of a module.
+# A number, what Paddle calls a variable before it has a value (`undefined_var_0.1`), or a name whose last part has
+# `const` or `constant` as a word of its own: `pad_const__93`, `model/Const:0`, `helper.constant.3`. Not `constrain`,
+# not `constant.weight`, the weight of a layer that is called `constant`, and not `attention.constant`, a buffer of a
+# module.
 _MADE_UP = re.compile(
-    r"""(?:val_)?\d+ | (?:p2o\.)?helper\.constant\.\d+
+    r"""(?:val_)?\d+ | (?:p2o\.)?helper\.constant\.\d+ | undefined_var_\d+(?:\.\d+)?
         | (?:[^.]*[/_])? (?: [Cc]onst(?:ant)?s?(?![a-z]) | CONST(?:ANT)?S?(?![A-Z]) ) \w* (?:[.:]\d+)*""",
     re.VERBOSE,
 )

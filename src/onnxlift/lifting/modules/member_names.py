@@ -127,7 +127,8 @@ def spell_numbers(module: Module) -> None:
     is_container = not any(path[0] in DICT_METHODS for path in module.members)
     module.members = {}
     for path, member in members:
-        is_spelled = path[0][0].isdigit() and (isinstance(member, Stored) or not is_container)
+        is_bare = isinstance(member, Stored) and len(path) == 1  # no container of modules takes a tensor
+        is_spelled = path[0][0].isdigit() and (is_bare or not is_container)
         head = f"{kind_word(member)}_{path[0]}" if is_spelled else path[0]
         module.add(module.free((head, *path[1:])), member)
 

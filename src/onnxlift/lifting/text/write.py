@@ -348,7 +348,9 @@ def _is_tuple(expr: Expr) -> bool:
 
 
 def _is_written_out(expr: Expr) -> bool:
-    """Tell whether each result has its place in a tuple, and none comes from a list."""
+    """Tell whether each result has its place in a tuple, here or in a module, and none comes from a list."""
+    if called_module(expr) is not None:
+        return True
     return isinstance(expr, Display) and not any(isinstance(item, Star) for item in expr._items)
 
 

@@ -15,6 +15,7 @@ import onnx_ir as ir
 from onnxlift.ir.graph.walk import regions
 from onnxlift.ir.origin.metadata import NAME_SCOPES
 from onnxlift.ir.origin.names import is_counted_weight
+from onnxlift.ir.origin.tensors import origin_of
 
 from .paths import owner_of_weight
 
@@ -46,5 +47,6 @@ def _has_scopes(graph: ir.Graph) -> bool:
 
 def _has_keys(graph: ir.Graph) -> bool:
     return any(
-        owner_of_weight(value) is not None and not is_counted_weight(name) for name, value in graph.initializers.items()
+        owner_of_weight(value) is not None and not is_counted_weight(name) and not origin_of(value).is_constant
+        for name, value in graph.initializers.items()
     )

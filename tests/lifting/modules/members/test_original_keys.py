@@ -201,3 +201,13 @@ def test_saved_files_load_under_these_names(tmp_path: Path, monkeypatch: pytest.
     for key, value in lifted.state_dict.items():
         np.testing.assert_array_equal(loaded.state_dict()[key].numpy(), value)
     assert loaded(torch.zeros(2, 4)).shape == (2, 4)
+
+
+def test_a_bare_parameter_of_a_numbered_module_has_its_key() -> None:
+    """As in a Sequential of a spectrogram and a filter bank that is one tensor."""
+    g = Graph()
+    x = g.linear(g.input("x", "n", 4), "0.stft.conv")
+    x = g.node("Sin", x, name="/0/stft/Sin")
+    lifted = lift(g, g.node("Max", x, g.weight("1.melW", 1, 4), name="Max_3"))
+    assert {*lifted.state_dict} == {"0.stft.conv.weight", "0.stft.conv.bias", "1.melW"}, lifted.source
+    assert "self[1].melW" in lifted.source

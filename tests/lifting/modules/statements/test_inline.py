@@ -283,3 +283,24 @@ def test_slices_of_two_variables_are_not_moved_together() -> None:
     x = g.node("Sin", g.input("x", "n", 8))
     y = g.node("Cos", "x")
     g.lift(g.node("Concat", pieces(g, x, (0, 4), (1, 4)), pieces(g, y, (2, 4), (3, 4)), axis=-1))
+
+
+def pair(g: Graph) -> tuple[str, str]:
+    """Two results of a module within a module."""
+    x = g.linear(g.input("x", "n", 4), "outer.inner.a")
+    return g.linear(x, "outer.inner.b"), g.linear(x, "outer.inner.c")
+
+
+def test_all_results_of_a_module_are_returned_at_once() -> None:
+    g = Graph()
+    source = code(g.lift(*(g.node("Sin", value, name=f"Sin_{i}") for i, value in enumerate(pair(g)))))
+    assert "return self.inner(x)" in source
+    assert "def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:" in source
+
+
+def test_results_of_which_one_is_changed_are_returned_one_by_one() -> None:
+    g = Graph()
+    first, second = pair(g)
+    second = g.node("Cos", second, name="/outer/Cos")
+    source = code(g.lift(g.node("Sin", first, name="Sin_0"), g.node("Sin", second, name="Sin_1")))
+    assert "return self.inner(x)" not in source

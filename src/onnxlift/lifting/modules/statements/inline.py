@@ -88,6 +88,7 @@ def inline(module: Module, texts: Mapping[object, str] | None = None) -> tuple[I
     inliner = _Inliner(module, texts or {})
     inliner.visit(module.body, {})
     _remove(module.body, inliner.taken)
+    _return_results(module.body, inliner)
     return inliner.inlined, inliner.begin
 
 
@@ -136,6 +137,21 @@ def _remove(block: Block, taken: set[Statement]) -> None:
     for statement in block.statements:
         for inner in blocks(statement):
             _remove(inner, taken)
+
+
+def _return_results(block: Block, inliner: _Inliner) -> None:
+    """Return all results of a module at once, if nothing else is done with them: `x, y = self.stft(x); return x, y`
+    -> `return self.stft(x)`."""
+    match block.statements[-2:]:
+        case [Assign(form=None) as given, Return(expr=Display(_brackets="()") as returned) as last]:
+            results = [variable(target) for target in given.targets if target is not None]
+            is_all = len(results) > 1 and results == [variable(item) for item in returned._items]
+            is_call = isinstance(given.expr, Call) and called_module(given.expr) is not None
+            if is_all and is_call and all(inliner.reads[result] == 1 for result in results):
+                last.expr = given.expr
+                last.origin[:0] = given.origin
+                inliner.begin[last] = min(inliner.begin[last], inliner.begin[given])
+                block.statements.remove(given)
 
 
 class _Inliner:

@@ -23,8 +23,8 @@ class LiftReport:
 
     `steps` is stage -> step -> number of changes, without the steps that changed nothing. `restless` names the stages
     that still changed something in the last round that is allowed. `structures` is empty if the modules come from names
-    that are the original's, or clearly pay. Otherwise it has the lines of each source that was tried, without blank
-    ones, by what the modules come from ("names", "repetition", "none" or "transcript"), the one that was chosen first."""
+    that are the original's, or clearly pay. Otherwise it has the lines of code of each source that was tried, by what
+    the modules come from ("names", "repetition", "none" or "transcript"), the one that was chosen first."""
 
     name: str
     nodes: int

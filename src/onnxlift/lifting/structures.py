@@ -11,8 +11,8 @@ parameter, with a line of its own), so that the source of the best structure is 
 
 In a small graph, few lines can be saved. A class that several modules share still tells more than it costs: what it
 costs is not held against the first of them. And so does an idiom: a small graph is never transcribed. In a larger graph
-that holds for what repeats, but not for names, whose modules may be shared by chance: two equal blocks are worth a class,
-as long as its source is not longer than the transcript.
+that holds for what repeats: two equal blocks are worth a class, as long as the source is not longer than the
+transcript. It does not hold for names, whose modules may be shared by chance.
 
 Lines are counted without blank ones. Those between classes are nothing to read.
 

@@ -43,6 +43,7 @@ _GENERATED = "unk__"
 _NAMELESS = frozenset({"", "?", "-1", "None", "unk"})
 _TRACKED = {ir.DataType.INT64: 2**63, ir.DataType.INT32: 2**31, ir.DataType.BOOL: 2}
 _MAX_CONSTANT_BYTES = 1024
+_AXES = ("axis", "axes", "batch_dims")
 _MAX_RANK = 64  # no runtime goes beyond it, and without a limit a long chain of Unsqueeze nodes takes quadratic time
 
 # The most visits of nodes that repeated sweeps may take, on top of one visit per node. (Loops are swept until their
@@ -261,17 +262,11 @@ class Inference:
     def _infer_by_schema(self, node: ir.Node, view: NodeView, opsets: Mapping[str, int]) -> Mapping[str, TypeAndShape]:
         """Return what the operator's ONNX schema infers of the outputs, by name."""
         schema = schema_for(node.domain, node.op_type, view.opset)
-        never_ends = node.op_type == "Einsum" and not is_equation(view.attribute("equation", ""))
-        if schema is None or never_ends or any(value is not None and value.type is None for value in node.inputs):
+        if schema is None or any(value is not None and value.type is None for value in node.inputs):
             return {}
-        proto = ir.serde.serialize_node(node)
-        for attribute in list(proto.attribute):
-            if attribute.ref_attr_name:
-                proto.attribute.remove(attribute)
-                resolved = view.resolve(attribute.ref_attr_name)
-                if resolved is not None:
-                    proto.attribute.append(ir.serde.serialize_attribute(resolved))
-                    proto.attribute[-1].name = attribute.name
+        proto = _resolved(node, view)
+        if not _can_be_asked(proto):
+            return {}
         # Use positions as names: values without a name, or two of the same name, must not confuse the schema.
         types: dict[str, onnx.TypeProto] = {}
         constants: dict[str, onnx.TensorProto] = {}
@@ -410,6 +405,30 @@ def _tensor(value: ir.Value) -> ir.TensorProtocol | None:
         return constant(value)
     attribute = node.attributes.get("value")
     return None if attribute is None or attribute.is_ref() else attribute.as_tensor()
+
+
+def _resolved(node: ir.Node, view: NodeView) -> onnx.NodeProto:
+    """Return a node with the attributes that the caller of the function around it gives."""
+    proto = ir.serde.serialize_node(node)
+    for attribute in list(proto.attribute):
+        if attribute.ref_attr_name:
+            proto.attribute.remove(attribute)
+            resolved = view.resolve(attribute.ref_attr_name)
+            if resolved is not None:
+                proto.attribute.append(ir.serde.serialize_attribute(resolved))
+                proto.attribute[-1].name = attribute.name
+    return proto
+
+
+def _can_be_asked(proto: onnx.NodeProto) -> bool:
+    """Tell whether ONNX's own inference gives an answer about a node. For some equations it never ends, and some axes
+    beyond 32 bits end the process."""
+    for attribute in proto.attribute:
+        if attribute.name in _AXES and any(abs(axis) > _MAX_RANK for axis in (attribute.i, *attribute.ints)):
+            return False
+        if proto.op_type == "Einsum" and attribute.name == "equation":
+            return is_equation(attribute.s.decode("utf-8", "replace"))
+    return True
 
 
 def _is_static(value: ir.Value) -> bool:

@@ -61,11 +61,35 @@ def loops_keep_the_types_of_their_values(n: Subject) -> Iterable[str]:
         return
     graph = body.as_graph()
     skipped = 1 if n.node.op_type == "Loop" else 0
-    count = len(n.inputs) - 2 if skipped else len(n.inputs) - n.setting("num_scan_inputs") - (1 if n.opset < 9 else 0)
-    for entering, leaving in zip(graph.inputs[2 * skipped :][:count], graph.outputs[skipped:], strict=False):
+    for entering, leaving in zip(graph.inputs[2 * skipped :][: _carried(n)], graph.outputs[skipped:], strict=False):
         before, after = type_text(entering), type_text(leaving)
         if before is not None and after is not None and _content(before) != _content(after):
             yield f"its value {entering.name} enters an iteration as {_said(before)} and leaves it as {_said(after)}."
+
+
+@rule("OL049", "loop-results", "Loop", "Scan", typed=True)
+def loops_stack_tensors_and_go_on_by_a_bool(n: Subject) -> Iterable[str]:
+    """The condition that the body of a Loop gives is a bool, and what a Loop or a Scan stacks are tensors."""
+    body = n.node.attributes.get("body")
+    if body is None or body.is_ref():
+        return
+    outputs = body.as_graph().outputs
+    if n.node.op_type == "Loop" and outputs:
+        condition, *outputs = outputs
+        found = type_text(condition)
+        if found not in (None, "tensor(bool)"):
+            yield f"the condition {condition.name} of its body is {_said(found)}, and must be bool."
+    for value in outputs[_carried(n) :]:
+        found = type_text(value)
+        if found is not None and not found.startswith("tensor("):
+            yield f"its body gives {value.name}, {_said(found)}, in each iteration, and only tensors can be stacked."
+
+
+def _carried(n: Subject) -> int:
+    """Return how many values a Loop or a Scan carries from one iteration to the next."""
+    if n.node.op_type == "Loop":
+        return max(len(n.inputs) - 2, 0)
+    return len(n.inputs) - int(n.setting("num_scan_inputs")) - (1 if n.opset < 9 else 0)
 
 
 def type_text(value: ir.Value | None) -> str | None:

@@ -9,6 +9,7 @@ import onnx_ir as ir
 import pytest
 
 from onnxlift.ir.origin.tensors import origin_of
+from onnxlift.rewriting.bodies.body import name_of
 from rewriting.graphs import apply, assert_same, normal_form, operators, parse
 from rewriting.running_stages import normalise
 
@@ -146,3 +147,12 @@ def test_functions_that_nobody_calls_go() -> None:
     model = normal_form(proto)
     assert [name for _, name, _ in model.functions] == ["Inner", "Used"]
     assert_same(proto, model, SIZES)
+
+
+def test_the_name_of_a_fused_node_may_be_long() -> None:
+    """With quadratic time, this would take hours."""
+    names = ["fused " + "a" * 1_000_000, "b" * 1_000_000]
+    nodes = [ir.Node("com.microsoft", "FusedMatMul", [], name=name) for name in names]
+    inner = ir.Node("", "MatMul", [])
+    assert [name_of(node, inner) for node in nodes] == names
+    assert name_of(ir.Node("com.microsoft", "Gelu", [], name="fused /act/Gelu"), inner) == "/act/Gelu"

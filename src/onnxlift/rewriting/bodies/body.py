@@ -183,7 +183,9 @@ _LAYERS = frozenset({"Conv", "Gemm", "MatMul", "LayerNormalization", "RMSNormali
 def name_of(call: ir.Node, node: ir.Node) -> str:
     """Return the name for a node of the body of `call`. The layer in the body gets the name of the fused node, which
     had it from the layer."""
-    name = _FUSED.sub("", call.name or "", count=1) or call.op_type
+    name = call.name or ""
+    prefix = _FUSED.match(name)  # at the start only: to look for it everywhere takes quadratic time
+    name = name[prefix.end() :] if prefix else name or call.op_type
     return name if node.op_type in _LAYERS else f"{name}_{node.op_type}"
 
 

@@ -37,7 +37,8 @@ def run(model: ir.Model) -> int:
     copied = changes = 0
     names = Names(model)
     for region in list(regions(model)):
-        found = {value.name: value for value in (*region.graph.initializers.values(), *region.graph.inputs)}
+        outside = (*region.graph.initializers.values(), *region.graph.inputs)
+        found: dict[object, ir.Value] = {value.name: value for value in outside}
         for node in region.graph:
             if node.domain == DOMAIN and node.op_type == "Gradient" and "body" not in node.attributes:
                 bounds = [found.get(name) for name in (*_names(node, "xs"), *_names(node, "zs"))]
@@ -56,11 +57,12 @@ def run(model: ir.Model) -> int:
     return changes
 
 
-def _names(node: ir.Node, attribute: str) -> Sequence[str]:
+def _names(node: ir.Node, attribute: str) -> Sequence[object]:
+    """Return the names in an attribute. One that is no text (bytes) is that of no value."""
     given = node.attributes.get(attribute)
     if given is None or given.is_ref():
         return ()
-    return (given.as_string(),) if attribute == "y" else given.as_strings()
+    return (given.value,) if attribute == "y" else tuple(given.value)
 
 
 def _cut_out(bounds: list[ir.Value], target: ir.Value) -> ir.Graph:

@@ -108,8 +108,11 @@ def test_gradient_elsewhere() -> None:
     check(model, {"x": X}, expected=[12 * X * X * W, X, 2 * X, 3 * X * X, 0 * X])
 
 
-def test_gradient_of_nothing() -> None:
-    model = gradient_model([*CUBE, gradient(["x"], ["dx"], ["x"], "z")], ["y", "dx"], {"w": W})
+@pytest.mark.parametrize("target", ["z", b"\xff\xfe"], ids=["no value", "no text"])
+def test_gradient_of_nothing(target: str | bytes) -> None:
+    node = gradient(["x"], ["dx"], ["x"], "z")
+    node.attribute[1].s = target.encode() if isinstance(target, str) else target
+    model = gradient_model([*CUBE, node], ["y", "dx"], {"w": W})
     with pytest.raises(onnxlift.UnsupportedError, match="not in the graph"):
         onnxlift.lift(model)
 

@@ -50,7 +50,7 @@ LAYERS: list[tuple[str, dict[str, Any]]] = [
         for name in ("QuantizedConv2d", "DynamicQuantizedConv2d", "RoundedBiasConv2d")
         for size in (3, (2, 3))
     ),
-    ("QuantizedEmbedding", {"num_embeddings": 7, "embedding_dim": 3}),
+    *(("QuantizedEmbedding", {"num_embeddings": 7, "embedding_dim": 3, "per_channel": each}) for each in (True, False)),
     *(
         ("BlockQuantizedLinear", {"in_features": 70, "out_features": 5, "bits": bits, "zero_points": z, "bias": z})
         for bits in (2, 4, 8)

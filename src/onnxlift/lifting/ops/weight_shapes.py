@@ -126,7 +126,7 @@ def integer_conv(arguments: Mapping[str, Any]) -> Shapes:
 
 def integer_embedding(arguments: Mapping[str, Any]) -> Shapes:
     """Return the shapes of our own embedding with a table of integers."""
-    return embedding(arguments) | _steps(())
+    return embedding(arguments) | _steps((arguments["num_embeddings"], 1) if arguments["per_channel"] else ())
 
 
 def block_quantized_linear(arguments: Mapping[str, Any]) -> Shapes:

@@ -152,9 +152,12 @@ class QuantizedEmbedding(nn.Module):
     scale: Tensor
     zero_point: Tensor
 
-    def __init__(self, num_embeddings: int, embedding_dim: int, signed: bool = True) -> None:
+    def __init__(self, num_embeddings: int, embedding_dim: int, per_channel: bool = False, signed: bool = True) -> None:
         super().__init__()
-        store_integers(self, (num_embeddings, embedding_dim), (), signed)
+        self.per_channel = per_channel  # a scale for each row
+        store_integers(self, (num_embeddings, embedding_dim), (num_embeddings, 1) if per_channel else (), signed)
 
     def forward(self, indices: Tensor) -> Tensor:
-        return dequantize(self.weight[indices], self.scale, self.zero_point)
+        steps = (self.scale, self.zero_point)
+        scale, zero_point = (step[indices] for step in steps) if self.per_channel else steps
+        return dequantize(self.weight[indices], scale, zero_point)

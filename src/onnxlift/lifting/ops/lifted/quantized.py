@@ -164,7 +164,7 @@ def _conv(
     domain=DOMAIN,
     layer=LayerKind(
         "QuantizedEmbedding",
-        signature("num_embeddings", "embedding_dim", signed=True),
+        signature("num_embeddings", "embedding_dim", **_STORED),
         word="embedding",
         family="embedding",
         steps=STEPS,
@@ -175,13 +175,12 @@ def _conv(
 def QuantizedEmbedding(n: Node, table: Constant, scale: Constant, zero_point: Constant, indices: Tensor) -> Result:
     """Rows of a quantised table."""
     rows, width = _sizes(table)
-    numbers = {
-        name: n.weight(constant, lambda array: array.reshape(()), ())
-        for name, constant in (("scale", scale), ("zero_point", zero_point))
-    }
-    signed = table.type.dtype == DataType.INT8
+    steps, stored = _steps(n, table, scale, zero_point, rows)
+    if not stored["per_channel"]:
+        given = {"scale": scale, "zero_point": zero_point}
+        steps = {name: n.weight(each, lambda array: array.reshape(()), ()) for name, each in given.items()}
     layer = n.layer(
-        "QuantizedEmbedding", {"weight": table, **numbers}, num_embeddings=rows, embedding_dim=width, signed=signed
+        "QuantizedEmbedding", {"weight": table, **steps}, num_embeddings=rows, embedding_dim=width, **stored
     )
     return layer(indices)
 

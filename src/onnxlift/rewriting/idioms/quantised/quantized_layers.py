@@ -7,9 +7,9 @@
                                                      ->  DynamicQuantizedLinear(x, W, s, z)
     Add(either linear layer, b)                      ->  the layer with its bias
 
-W, s and z are constants: W of 8-bit integers, s of float32, with one number or one for each output. b is a constant
-with one number for each output. Nobody else reads a value in between. An exception is the quantised x of the dynamic
-layer, which each layer computes again.
+W, s and z are constants: W of 8-bit integers, s of float32, with one number or one for each output; a table that is
+dequantised before it is looked up may have one for each row. b is a constant with one number for each output. Nobody
+else reads a value in between. An exception is the quantised x of the dynamic layer, which each layer computes again.
 
 Not with scales along another axis or in blocks, not if `alpha`, `beta` or `transA` of a Gemm is set, and not for a
 convolution over other than two axes or with pads that differ between both sides.
@@ -84,7 +84,8 @@ def _embedding(edit: Edit, node: ir.Node) -> None:
     table, indices = inner.inputs[0], gather.inputs[1]
     if attribute(gather, "axis", 0) not in (0, -2) or not rank(indices):
         return
-    stored = _parameters(edit, table, dequantize, axis=None, axes=2)
+    # Along the rows, only a table that is dequantised as a whole has its scales in their order.
+    stored = _parameters(edit, table, dequantize, axis=0 if gather is node else None, axes=2)
     if stored is not None:
         edit.replace(node, "QuantizedEmbedding", [*stored, indices], domain=DOMAIN, named_by=gather)
         drop_unused(edit, [inner])

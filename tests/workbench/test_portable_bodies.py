@@ -203,3 +203,14 @@ def test_recurrent_layers_of_bytes(direction: str, per_channel: bool, opset: int
     names = " ".join("" if name in "lp" else name for name in fed)
     clipped = node("DynamicQuantizeLSTM", names, "y yh yc", direction=direction, hidden_size=hidden, clip=0.3)
     check(clipped, fed, constants, opset=opset)
+
+
+@pytest.mark.parametrize(("scale", "zero_point"), [(0.25, 113), (0.5, 64), (0.25, 7)])
+def test_means_of_bytes_that_are_half_way_between_two_steps(scale: float, zero_point: int) -> None:
+    """ONNX Runtime adds the zero point before it rounds: where it is odd, halves go to the other side. The scales are
+    powers of two, so that no sum is rounded."""
+    fed = {"x": integers(2, 3, 8, 8), "a": np.array(scale, np.float32), "b": np.array(zero_point, np.uint8)}
+    pool = node("QLinearAveragePool", "x a b a b", kernel_shape=[2, 2], strides=[2, 2])
+    check(pool, fed, ["a", "b"], opset=17, rtol=0, atol=0)
+    unknown = node("QLinearAveragePool", "x a b a b", kernel_shape=[2, 2], strides=[2, 2])
+    check(unknown, fed, ["a"], opset=17, rtol=0, atol=0)

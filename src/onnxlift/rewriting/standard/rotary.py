@@ -7,8 +7,8 @@ So the halves of both tables must be equal (or neighbours, if pairs are neighbou
 constant, or comes from `Concat(angles, angles)` or from a constant by steps that treat both halves alike.
 
 `x` has four axes, (batch, heads, length, features), and the tables are the same for all heads. A table of one row for
-the whole batch is repeated for it, since ONNX Runtime does not let it broadcast: once for all layers, if an input of the
-model tells the size of the batch.
+the whole batch is repeated for it, since ONNX Runtime does not let it broadcast: once for all layers, if an input of
+the model tells the size of the batch.
 """
 
 from __future__ import annotations

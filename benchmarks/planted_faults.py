@@ -2,10 +2,11 @@
 
     python benchmarks/planted_faults.py MODEL... [--faults 20] [--first 0] [--json]
 
-In each model, nodes are drawn at random. In each of these a weight, an attribute or the operator is changed. In every
-second one all names inside are changed as well. `bisect` must name the node; the reproducer must have at most five
-nodes, and its script must show the difference; all within a minute. A fault that changes no output is counted, and
-another is drawn: it is one only if `verify` finds no difference either.
+In each model, nodes are drawn at random, those inside branches and loops as well. In each of these a weight, an
+attribute or the operator is changed. In every second one all names of the main graph are changed as well. `bisect` must
+name the node; the reproducer must have at most five nodes, and its script must show the difference; all within a
+minute. A fault that changes no output is counted, and another is drawn: it is one only if `verify` finds no difference
+either.
 
 The nodes are always the same ones for a model, so that `--first` can go on where another run has ended.
 """
@@ -112,7 +113,7 @@ def plant(model: ModelProto, node: NodeProto, kind: str) -> str | None:
 def _plant_weight(model: ModelProto, node: NodeProto) -> str | None:
     """Change a weight that only this node reads."""
     readers = [name for each in _all_nodes(model) for name in each.input]
-    constants = {each.output[0]: each for each in model.graph.node if each.op_type == "Constant"}
+    constants = {each.output[0]: each for each in _all_nodes(model) if each.op_type == "Constant"}
     for name in node.input:
         tensor = next((each for each in model.graph.initializer if each.name == name), None)
         if tensor is None and name in constants:
@@ -161,10 +162,12 @@ def _plant_attribute(node: NodeProto) -> str | None:
 
 
 def named(model: ModelProto) -> ModelProto:
-    """Return the model with a name for every node."""
+    """Return the model with a name of its own for every node, also for those inside others."""
+    taken: set[str] = set()
     for place, node in enumerate(_all_nodes(model)):
-        if not node.name:
+        if not node.name or node.name in taken:
             node.name = f"{node.op_type}_{place}_unnamed"
+        taken.add(node.name)
     return model
 
 
@@ -199,7 +202,8 @@ def faults(path: Path) -> Iterator[tuple[ModelProto, str, str, str, bool]]:
     """Yield models with a fault each, the node's name, its operator, and what was changed."""
     original = named(onnx.load(path))
     draw = random.Random(path.name)
-    places = [place for place, node in enumerate(original.graph.node) if node.op_type != "Constant"]
+    nodes = list(_all_nodes(original))
+    places = [place for place, node in enumerate(nodes) if node.op_type != "Constant"]
     draw.shuffle(places)
     for number, place in enumerate(places):
         kinds = ["weight", "attribute", "operator"]
@@ -207,13 +211,13 @@ def faults(path: Path) -> Iterator[tuple[ModelProto, str, str, str, bool]]:
         for kind in kinds:
             broken = ModelProto()
             broken.CopyFrom(original)
-            node = broken.graph.node[place]
+            node = list(_all_nodes(broken))[place]
             told = plant(broken, node, kind)
             if told is not None:
                 renamed = number % 2 == 1
                 name = node.name
-                name = rename(broken)[name] if renamed else name
-                yield broken, name, original.graph.node[place].op_type, told, renamed
+                name = rename(broken).get(name, name) if renamed else name
+                yield broken, name, nodes[place].op_type, told, renamed
                 break
 
 

@@ -39,6 +39,44 @@ def test_options_are_done_and_told(folder: Path, run: Run) -> None:
     np.testing.assert_allclose(numbers("out.onnx")[0], np.array([-1, 0, 1, 2]) + X, rtol=1e-6)
 
 
+def operations(out: str) -> list[str]:
+    found: list[str] = json.loads(out)["data"]["operations"]
+    return found
+
+
+def test_options_are_done_in_the_order_of_the_command_line(folder: Path, run: Run) -> None:
+    first = (
+        "--rename",
+        "a=scaled",
+        "--add-output",
+        "scaled",
+        "--rename=scaled=last",
+        "--dim",
+        "n=2",
+        "--bypass",
+        "Relu_2",
+    )
+    status, out, err = run("edit", "chain.onnx", *first, "--json", "-o", "first.onnx")
+    assert status == 0, err
+    assert operations(out) == [
+        "rename('a', 'scaled')",
+        "add_output('scaled')",
+        "rename('scaled', 'last')",
+        "set_size('n', 2)",
+        "delete('Relu_2', bridge=True)",
+    ]
+    assert [value.name for value in onnx.load("first.onnx").graph.output] == ["y", "z", "last"]
+    status, out, err = run("edit", *first[2:4], "chain.onnx", *first[:2])
+    assert status == 2 and "scaled" in err
+
+
+def test_what_is_unused_is_dropped_when_its_turn_comes(folder: Path, run: Run) -> None:
+    later = run("edit", "chain.onnx", "--remove-output", "z", "--remove-unused", "-o", "later.onnx")
+    earlier = run("edit", "chain.onnx", "--remove-unused", "--remove-output", "z", "-o", "earlier.onnx")
+    assert (later[0], earlier[0]) == (0, 0)
+    assert (len(onnx.load("later.onnx").graph.node), len(onnx.load("earlier.onnx").graph.node)) == (4, 5)
+
+
 def test_set_reaches_attributes(folder: Path, run: Run) -> None:
     arguments = ("--set", "y.pads=[1,1,1,1]", "--set", "y.auto_pad=NOTSET")
     status, out, _ = run("edit", "pool.onnx", *arguments, "--no-run", "--json")

@@ -16,6 +16,7 @@ import typer
 from onnxlift import cli
 
 from .options import DEBUG, Debug
+from .ordered import OrderedCommand
 
 app = typer.Typer(
     name="onnxlift",
@@ -72,4 +73,4 @@ def _help(command: Callable[..., None]) -> str:
 
 
 for _command in _commands():
-    app.command(help=_help(_command))(_debuggable(_command))
+    app.command(help=_help(_command), cls=OrderedCommand)(_debuggable(_command))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,12 +29,14 @@ from .options import (
     Verify,
     parse_dims,
 )
+from .ordered import given_options
 
 if TYPE_CHECKING:
     from onnxlift.workbench.edit import Editor, EditReport
 
 
 def edit(
+    context: typer.Context,
     files: Annotated[
         list[str],
         typer.Argument(
@@ -93,8 +96,8 @@ def edit(
 ) -> None:
     """Change a model: rename, delete, insert and replace nodes, set attributes, constants, sizes, inputs and outputs.
 
-    A script is Python that is executed; it finds the model's editor as `m`. Options are done after it, in the order in
-    which they are listed here, not in that of the command line: names are those of the file, and renaming comes last.
+    A script is Python that is executed; it finds the model's editor as `m`. Options are done after it, one after the
+    other, as they stand on the command line: what comes after --rename knows the new name.
 
     The result must be a valid model that ONNX Runtime takes. It need not compute what the original does; --verify
     demands that.
@@ -110,16 +113,9 @@ def edit(
         raise OutputError("standard output takes one thing: write the script to a file (--script FILE).")
     if script is not None and len(list(expand(models))) > 1:
         raise OutputError("--script writes what was done to one model: give one model.")
-    options: list[tuple[str, dict[str, Any]]] = [
-        *(("set", {"text": text}) for text in set or ()),
-        *(("delete", {"node": node}) for node in delete or ()),
-        *(("delete", {"node": node, "bridge": True}) for node in bypass or ()),
-        *(("add_output", {"value": value}) for value in add_output or ()),
-        *(("remove_output", {"name": name}) for name in remove_output or ()),
-        *(("set_size", {"name": name, "size": size}) for name, size in parse_dims(dim or ()).items()),
-        *(("rename", _renaming(text)) for text in rename or ()),
-        *([("remove_unused", {})] if remove_unused else []),
-    ]
+    parse_dims(dim or ())  # two sizes for one name are an error before anything is done
+    # Not from the parameters, which do not tell their order.
+    options = [operation for name, text in given_options(context) for operation in _operations(name, text)]
     checking = {
         "inputs": input,
         "seed": seed,
@@ -140,11 +136,33 @@ def edit(
     change_each("edit", models, verb, Target(output, force, external_data), json=json, quiet=quiet, jobs=jobs)
 
 
+def _operations(name: str, text: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield what an option asks for: an operation with its fields; nothing if it changes no model."""
+    if name == "dim":
+        for size_name, size in parse_dims([text]).items():
+            yield "set_size", {"name": size_name, "size": size}
+    elif name in _FIELDS:
+        operation, fields = _FIELDS[name]
+        yield operation, fields(text)
+
+
 def _renaming(text: str) -> dict[str, str]:
     old, equals, new = text.rpartition("=")
     if not equals or not old or not new:
         raise typer.BadParameter(f"{text!r} is not of the form OLD=NEW")
     return {"old": old, "new": new}
+
+
+_FIELDS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
+    "set": ("set", lambda text: {"text": text}),
+    "delete": ("delete", lambda node: {"node": node}),
+    "bypass": ("delete", lambda node: {"node": node, "bridge": True}),
+    "add_output": ("add_output", lambda value: {"value": value}),
+    "remove_output": ("remove_output", lambda name: {"name": name}),
+    "rename": ("rename", _renaming),
+    "remove_unused": ("remove_unused", lambda _: {}),
+}
+"""Option -> the operation that it stands for, and the fields of that."""
 
 
 def _edit(

@@ -19,7 +19,7 @@ import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-# Operator -> the positions of its second factor and of that factor's zero point among its inputs.
+# Operator -> the positions of its second factor and of that factor's zero point among its inputs, to be rewritten.
 FACTORS = {
     "MatMulInteger": (1, 3),
     "ConvInteger": (1, 3),
@@ -28,7 +28,10 @@ FACTORS = {
     "QGemm": (3, 5),
     "MatMulIntegerToFloat": (1, 5),
     "DynamicQuantizeMatMul": (1, 3),
+    "DynamicQuantizeLSTM": (),
 }
+"""Operators that multiply bytes. DynamicQuantizeLSTM is not rewritten: it runs in one thread, since it quantises what
+one thread computes, and not the whole batch."""
 ALIKE = {"QLinearMatMul": 2, "QLinearConv": 2, "QGemm": 2}
 """Operators that ONNX Runtime does not have for a first factor of int8 and a second of uint8, with the position of the
 zero point of the first."""

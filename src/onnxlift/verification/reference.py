@@ -101,6 +101,8 @@ def _session(
     # We want the numbers of the model as it is, not of what a fusion makes of it.
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
     options.add_session_config_entry(_FOLDER_OPTION, str(folder))
+    if exact:
+        options.intra_op_num_threads = 1  # DynamicQuantizeLSTM gives other numbers with more
 
     def start(model: str | bytes) -> Any:
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

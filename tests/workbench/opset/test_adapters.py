@@ -256,3 +256,13 @@ def test_what_a_branch_gives_cannot_be_computed_in_a_wider_type() -> None:
     )
     with pytest.raises(OpsetError, match="If does not take bfloat16 before opset 16"):
         opset(new, 15, verify=False)
+
+
+def test_blocks_of_small_numbers_stay_one_node_down_to_opset_21() -> None:
+    proto = model(23, "blocks (float[8] s) => (float[32] y) { y = DequantizeLinear <axis = 0, block_size = 4> (x, s) }")
+    proto.graph.initializer.append(onnx.helper.make_tensor("x", onnx.TensorProto.UINT4, [32], [*range(16)] * 2))
+    found = assert_same_at(proto, [22, 21], s=np.linspace(0.5, 2, 8, dtype=np.float32))
+    assert {version: types(each) for version, each in found.items()} == {
+        22: ["DequantizeLinear"],
+        21: ["DequantizeLinear"],
+    }

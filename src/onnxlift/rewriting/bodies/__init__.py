@@ -8,7 +8,17 @@ SkipLayerNormalization an addition and `nn.LayerNorm`, Attention a projection an
 
 from __future__ import annotations
 
-from . import microsoft_attention, microsoft_fused, microsoft_norm, microsoft_plain, microsoft_quant
+from . import (
+    microsoft_attention,
+    microsoft_experts,
+    microsoft_few_bits,
+    microsoft_fused,
+    microsoft_grouped,
+    microsoft_norm,
+    microsoft_plain,
+    microsoft_quant,
+    microsoft_recurrent,
+)
 from .body import NoBody, body_of, has_body, name_of, operators
 
 __all__ = [
@@ -16,10 +26,14 @@ __all__ = [
     "body_of",
     "has_body",
     "microsoft_attention",
+    "microsoft_experts",
+    "microsoft_few_bits",
     "microsoft_fused",
+    "microsoft_grouped",
     "microsoft_norm",
     "microsoft_plain",
     "microsoft_quant",
+    "microsoft_recurrent",
     "name_of",
     "operators",
 ]

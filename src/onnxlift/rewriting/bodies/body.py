@@ -39,8 +39,10 @@ class NoBody(Exception):  # noqa: N818  # it never reaches a user: UnsupportedEr
 class BodyBuilder:
     """The body that is being written. `b.Add(x, y)` appends a node and returns its output."""
 
-    def __init__(self, node: ir.Node) -> None:
+    def __init__(self, node: ir.Node, opset: int = OPSET) -> None:
         self.node = node
+        self.opset = opset
+        """The opset of the model. The body is brought there; it may choose a form that stays small on the way."""
         self.nodes: list[ir.Node] = []
         self.inputs = [None if value is None else _input(value) for value in node.inputs]
 
@@ -74,12 +76,24 @@ class BodyBuilder:
     def transposed(self, x: Value, order: Sequence[int]) -> Value:
         """Return `x` with its axes in another order. If `x` is a constant input, the result is a constant too, computed
         when it is needed."""
-        tensor = constant(self.node.inputs[self.inputs.index(x)]) if x in self.inputs else None
+        tensor = self.known(x)
         if tensor is None:
             return self.Transpose(x, perm=list(order))
         sizes = tensor.shape.numpy()
-        shape = ir.Shape([sizes[axis] for axis in order])
-        return self.Constant(value=ir.LazyTensor(partial(_transpose, tensor, order), tensor.dtype, shape))
+        return self.computed(lambda: tensor.numpy().transpose(order), tensor.dtype, [sizes[axis] for axis in order])
+
+    def known(self, x: Value | None) -> ir.TensorProtocol | None:
+        """Return the numbers of an input that is a constant; None if it is none."""
+        return constant(self.node.inputs[self.inputs.index(x)]) if x in self.inputs else None
+
+    def computed(self, array: Callable[[], Any], dtype: ir.DataType, shape: Sequence[int]) -> Value:
+        """Return a constant that is computed when it is needed."""
+        lazy = ir.LazyTensor(partial(_tensor, array, dtype), dtype, ir.Shape(shape))
+        return self.Constant(value=lazy)
+
+    def inside(self, inputs: Sequence[str]) -> GraphBuilder:
+        """Return a builder of a graph inside this body, with inputs of these names; it may read all values so far."""
+        return GraphBuilder(self, inputs)
 
     def wants(self, index: int) -> bool:
         """Tell whether anybody reads output `index` of the node."""
@@ -92,8 +106,21 @@ class BodyBuilder:
         raise NoBody(reason)
 
 
-def _transpose(tensor: ir.TensorProtocol, order: Sequence[int]) -> ir.TensorProtocol:
-    return ir.tensor(np.ascontiguousarray(tensor.numpy().transpose(order)))
+class GraphBuilder(BodyBuilder):
+    """A graph that a node of the body runs, like the body of a Scan."""
+
+    def __init__(self, around: BodyBuilder, inputs: Sequence[str]) -> None:
+        super().__init__(around.node, around.opset)
+        self.inputs = around.inputs
+        self.own = [ir.Value(name=name) for name in inputs]
+
+    def graph(self, *outputs: Value) -> ir.Graph:
+        """Return the finished graph."""
+        return ir.Graph(self.own, list(outputs), nodes=self.nodes, name=self.node.op_type)
+
+
+def _tensor(array: Callable[[], Any], dtype: ir.DataType) -> ir.TensorProtocol:
+    return ir.tensor(np.ascontiguousarray(array()), dtype=dtype)
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -121,10 +148,11 @@ def has_body(node: ir.Node) -> bool:
     return (node.domain, node.op_type) in _TABLE
 
 
-def body_of(node: ir.Node) -> ir.Function:
-    """Return the body of `node`, written for its types and attributes. Raise `NoBody` for a use that has none."""
+def body_of(node: ir.Node, opset: int = OPSET) -> ir.Function:
+    """Return the body of `node`, written for its types and attributes, in a model of this opset. Raise `NoBody` for a
+    use that has none."""
     function = _TABLE[node.domain, node.op_type]
-    b = BodyBuilder(node)
+    b = BodyBuilder(node, opset)
     parameters = list(inspect.signature(function).parameters.values())[1:]
     positional = _arguments(b, parameters, b.inputs)
     keywords = {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}

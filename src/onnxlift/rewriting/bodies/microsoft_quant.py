@@ -188,7 +188,17 @@ def QLinearAveragePool(
     def pool(x: Value) -> Value:
         return _on_channels_first(b, x, X, channels_last, lambda x: b.AveragePool(x, **window, **counted))
 
-    return _around(b, pool, X, x_scale, x_zero_point, y_scale, y_zero_point)
+    zero = b.known(y_zero_point)
+    if y_zero_point is None or (zero is not None and zero.size == 1 and zero.numpy().item() % 2 == 0):
+        return _around(b, pool, X, x_scale, x_zero_point, y_scale, y_zero_point)
+    # This kernel adds the zero point before it rounds. If that is odd, a half goes to the other side.
+    mean = pool(b.DequantizeLinear(X, x_scale, x_zero_point))
+    number = b.Round(b.Add(b.Div(mean, y_scale), b.CastLike(y_zero_point, y_scale)))
+    if X.dtype not in (ir.DataType.UINT8, ir.DataType.INT8):
+        b.fail("the element type of its input is not known")
+    limits = np.iinfo(X.dtype.numpy())
+    cut = b.Clip(number, b.number(limits.min, y_scale), b.number(limits.max, y_scale))
+    return b.CastLike(cut, y_zero_point)
 
 
 @body("QLinearGlobalAveragePool")

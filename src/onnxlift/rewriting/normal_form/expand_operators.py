@@ -63,7 +63,7 @@ def _name(call: ir.Node, node: ir.Node) -> str:
 def _body(model: ir.Model, node: ir.Node) -> ir.Function | None:
     try:
         if bodies.has_body(node):
-            return bodies.body_of(node)
+            return bodies.body_of(node, model.opset_imports.get("", 1))
         return schema_body(node, opset_of(node, model.opset_imports))
     except bodies.NoBody as error:
         node.meta["reason"] = str(error)

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 
 from onnxlift.api import lift
 from onnxlift.errors import OnnxLiftError, quote
+from onnxlift.ir.load import load
 from onnxlift.ir.reading.weights import data_files
-from onnxlift.verification.child import Limits
+from onnxlift.verification.child import ChildError, Limits
 from onnxlift.verification.compare import describe
 from onnxlift.verification.given import Given
 from onnxlift.verification.judge import Judge
@@ -25,7 +27,7 @@ from onnxlift.verification.trace import Traced
 from onnxlift.workbench.diff.comparing import Comparer
 
 from .describing import Describer
-from .oracle import NOT_COMPUTED, Oracle
+from .oracle import NOT_COMPUTED, Oracle, compare_values
 from .pairing import Pair, Pairing
 from .proving import Prover
 from .report import BisectReport, Culprit
@@ -50,9 +52,10 @@ class Settings:
     trace: bool = False
     on_round: Callable[[], None] = lambda: None
 
-    def inside(self) -> Settings:
-        """Return the same for a graph inside the one that was looked at."""
-        return replace(self, trace=False, against=None)
+    def inside(self, *, exactly: bool) -> Settings:
+        """Return the same for a graph inside the one that was looked at; with `exactly`, every difference counts."""
+        found = replace(self, trace=False, against=None)
+        return replace(found, rtol=0.0, atol=0.0) if exactly else found
 
 
 class Bisection:
@@ -237,16 +240,45 @@ class Bisection:
         line, text = runner.statement(culprit.value.value)
         return replace(culprit, line=line, source=text)
 
-    def part_runner(self, side: int, file: ModelFile, model: Any, source: bytes) -> Runner | None:
-        """Return a way to run a part of the model; None if this side cannot run a part by itself."""
+    def runs_parts(self, side: int) -> bool:
+        """Tell whether this side can run a part of the model by itself."""
+        return self.settings.runtimes[side] != "lifted" or self.settings.against is None
+
+    def run_part(self, side: int, model: ir.Model, data: bytes, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Run a part of the model, which is `data` as a file, and return its outputs."""
+        names = [value.name or "" for value in model.graph.outputs]
+        return self._part_runner(side, model, data).run(inputs, names)
+
+    def _part_runner(self, side: int, model: ir.Model, data: bytes) -> Runner:
         runtime, limits = self.settings.runtimes[side], self.settings.limits
-        if runtime != "lifted":
-            return OnnxRunner(self.job, f"part_{side}", model, file, limits, runtime, exact=self.exact, who="the part")
-        if self.settings.against is not None:
-            return None
-        inner = self.job / "lifted_part"
-        inner.mkdir(exist_ok=True)
-        return LiftedRunner(Sides(inner, source, lift(source), None, limits, False))
+        if runtime == "lifted":
+            inner = self.job / "lifted_part"
+            inner.mkdir(exist_ok=True)
+            return LiftedRunner(Sides(inner, data, lift(data), None, limits, False))
+        path = self.job / f"part_{side}.onnx"
+        path.write_bytes(data)
+        file = ModelFile(path, self.job)
+        return OnnxRunner(self.job, f"part_{side}", model, file, limits, runtime, exact=self.exact, who="the part")
+
+    def agree(self, parts: Sequence[tuple[bytes, Mapping[str, Any]]], exactly: bool) -> bool:
+        """Run a part of each side on its inputs; tell whether all outputs agree, one after the other."""
+        (data_a, inputs_a), (data_b, inputs_b) = parts
+        model_a, model_b = load(data_a), load(data_b)
+        expected = self.run_part(0, model_a, data_a, inputs_a)
+        try:
+            actual = self.run_part(1, model_b, data_b, inputs_b)
+        except ChildError as error:
+            if not error.refused and not error.crashed:
+                raise
+            return False
+        judge = Judge(model_a.graph, self.settings.rtol, self.settings.atol)
+        for value_a, value_b in zip(model_a.graph.outputs, model_b.graph.outputs, strict=False):
+            name = value_a.name or ""
+            found = compare_values(judge, self._given, name, actual[value_b.name or ""], expected[name])
+            row = Traced(name, "", "", tuple(found))
+            if not (row.is_equal if exactly else row.passed):
+                return False
+        return True
 
 
 def _is_float(dtype: str) -> bool:

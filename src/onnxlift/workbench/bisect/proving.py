@@ -16,7 +16,6 @@ from onnxlift.errors import quote
 from onnxlift.verification.child import ChildError
 from onnxlift.verification.compare import Comparison, Judgement, Tolerance
 from onnxlift.verification.judge import Judge
-from onnxlift.verification.model_file import ModelFile
 from onnxlift.verification.refusals import refusal
 from onnxlift.verification.trace import Traced
 
@@ -119,13 +118,13 @@ class Prover:
 
     def _run(self, place: Place, parts: list[Part], data: list[bytes], values: Mapping[str, Any]) -> _Outcome:
         """Run both parts on the same values, and compare."""
-        bisection, job = self.bisection, self.bisection.job
+        bisection = self.bisection
         expected = self._run_part(0, parts[0], data[0], values)
         judgement = Judgement(bisection.settings.rtol, bisection.settings.atol)
         tolerance = judgement.tolerance(expected.dtype) if isinstance(expected, np.ndarray) else EXACTLY
         name, found = parts[0].output, None
         try:
-            if bisection.part_runner(1, ModelFile(job, job), parts[1].model, data[1]) is None:
+            if not bisection.runs_parts(1):
                 actual = found = np.array(self.oracle.fetch(1, [place.pair.b])[place.pair.b.name or ""])
             else:
                 actual = self._run_part(1, parts[1], data[1], values)
@@ -139,13 +138,8 @@ class Prover:
         return _Outcome(Traced(name, "", "", tuple(comparisons)), tolerance, found)
 
     def _run_part(self, side: int, part: Part, data: bytes, values: Mapping[str, Any]) -> Any:
-        job = self.bisection.job
-        path = job / f"part_{side}.onnx"
-        path.write_bytes(data)
-        runner = self.bisection.part_runner(side, ModelFile(path, job), part.model, data)
-        assert runner is not None
         given = {name: np.asarray(values[of_first]) for name, of_first in part.inputs.items()}
-        return runner.run(given, [part.output])[part.output]
+        return self.bisection.run_part(side, part.model, data, given)[part.output]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -98,14 +99,32 @@ def _run(job: Path, sources: Sequence[Any], given: Given, settings: Settings, de
     bisection = Bisection(job, sources, pairing, comparer, settings)
     report = bisection.run(given, *_names(sources, settings))
 
-    def deeper(opened: Sequence[bytes], values: Mapping[str, Any]) -> BisectReport:
-        inner = job / f"inside_{depth}"
-        inner.mkdir(exist_ok=True)
-        return _run(inner, opened, Given(values, None, {}, 0), settings.inside(), depth + 1)
-
     if depth < DEEPEST and report.reproducer is not None:
-        report = look_inside(report, deeper)
+        report = look_inside(report, _Deeper(bisection, depth))
     return report
+
+
+@dataclass(frozen=True)
+class _Deeper:
+    """A bisection that goes on inside the node that it has found."""
+
+    outer: Bisection
+    depth: int
+
+    def bisect(self, models: Sequence[bytes], inputs: Mapping[str, Any], *, exactly: bool) -> BisectReport:
+        inner = self.outer.job / f"inside_{self.depth}"
+        inner.mkdir(exist_ok=True)
+        settings = self.outer.settings.inside(exactly=exactly)
+        return _run(inner, models, Given(inputs, None, {}, 0), settings, self.depth + 1)
+
+    def run(self, data: bytes, inputs: Mapping[str, Any]) -> list[Any]:
+        model = load(data)
+        found = self.outer.run_part(0, model, data, inputs)
+        return [found[value.name or ""] for value in model.graph.outputs]
+
+    def agree(self, parts: Sequence[tuple[bytes, Mapping[str, Any]]], exactly: bool) -> bool:
+        self.outer.settings.on_round()
+        return self.outer.agree(parts, exactly)
 
 
 def _names(sources: Sequence[Any], settings: Settings) -> tuple[str, str]:

@@ -33,6 +33,7 @@ NAMES = (
         "verify",
     }
     | {
+        "batch",
         "bisect",
         "diff",
         "draw",

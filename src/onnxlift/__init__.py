@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .lifted import Lifted
     from .verification.verify import verify
     from .workbench import edit
+    from .workbench.batch import batch
     from .workbench.bisect import bisect
     from .workbench.diff import diff
     from .workbench.draw import draw
@@ -39,6 +40,7 @@ _HOMES = {
     "convert": ".api",
     "lift": ".api",
     "verify": ".verification.verify",
+    "batch": ".workbench.batch",
     "bisect": ".workbench.bisect",
     "diff": ".workbench.diff",
     "draw": ".workbench.draw",
@@ -70,6 +72,7 @@ __all__ = [
     "OutputError",
     "UnsupportedError",
     "VerifyError",
+    "batch",
     "bisect",
     "convert",
     "diff",

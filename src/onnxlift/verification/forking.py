@@ -28,7 +28,7 @@ def can_fork() -> bool:
     if not _ALLOWED:
         return False
     threads = Path("/proc/self/task")
-    return threads.is_dir() and len(os.listdir(threads)) == 1
+    return threads.is_dir() and sum(1 for _ in threads.iterdir()) == 1
 
 
 class Forked:

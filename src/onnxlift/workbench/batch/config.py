@@ -181,12 +181,16 @@ class _Reader:
         elif isinstance(item.value, str):
             name, options = item.value, Item({}, item.line)
         else:
-            self.wrong(item, "a step is a name, like `- simplify`, or a name with options, like `- opset: {version: 17}`.")
+            self.wrong(
+                item, "a step is a name, like `- simplify`, or a name with options, like `- opset: {version: 17}`."
+            )
             return None
         verb = VERBS.get(name)
         if verb is None:
             near = get_close_matches(name, VERBS, 1)
-            self.wrong(item, f"there is no step {name!r}: " + (f"did you mean {near[0]!r}?" if near else _known_steps()))
+            self.wrong(
+                item, f"there is no step {name!r}: " + (f"did you mean {near[0]!r}?" if near else _known_steps())
+            )
             return None
         if not is_offered(verb):
             self.wrong(item, f"this version of onnxlift has no {name!r}.")
@@ -334,8 +338,14 @@ _FILLING = ("default_fill", "overrides", "inputs")
 _UNUSED = ("scales", "max_total_elements", "warmup_max_total_elements", "enable_warmup")
 _DTYPES = {
     **{name: name for name in ("float32", "float16", "float64", "int64", "int32", "int16", "int8", "uint8", "bool")},
-    **{"float": "float32", "fp32": "float32", "half": "float16", "fp16": "float16", "double": "float64"},
-    **{"long": "int64", "int": "int32", "short": "int16"},
+    "float": "float32",
+    "fp32": "float32",
+    "half": "float16",
+    "fp16": "float16",
+    "double": "float64",
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
 }
 
 KEYS: dict[str, Callable[[_Reader, Item], None]] = {

@@ -46,10 +46,16 @@ class Item:
     @property
     def kind(self) -> str:
         """What to call the value in a message."""
-        if self.value is None:
-            return "nothing"
-        names = {bool: "yes or no", int: "a whole number", float: "a number", str: "a text"}
-        return {dict: "a mapping", list: "a list"}.get(type(self.value)) or names.get(type(self.value), "a value")
+        kinds: dict[type, str] = {
+            dict: "a mapping",
+            list: "a list",
+            str: "a text",
+            type(None): "nothing",
+            bool: "true or false",
+            int: "a whole number",
+            float: "a number",
+        }
+        return kinds.get(type(self.value), "a value")
 
 
 def item_of(value: Any) -> Item:

@@ -21,8 +21,8 @@ from onnxlift.unforeseen import answered
 class Look:
     """What is known of a model before it is worked on: a digest of its files, and its inputs.
 
-    `open` has the inputs that leave a size open, with their shapes. All is empty if the model could not be read: its own
-    child will say why."""
+    `open` has the inputs that leave a size open, with their shapes. There are none if the model could not be read:
+    its own child will say why."""
 
     digest: str = ""
     inputs: tuple[str, ...] = ()

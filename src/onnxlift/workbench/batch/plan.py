@@ -1,6 +1,6 @@
 """What a batch will do: which models there are, what is done with each, and where the results go.
 
-    configuration ─▶ models ─▶ a look at each, in children ─▶ sizes that are missing, all at once ─▶ a plan
+configuration ─▶ models ─▶ a look at each, in children ─▶ sizes that are missing, all at once ─▶ a plan
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from onnxlift.errors import quote
-from onnxlift.workbench.batch.config import Config, Inputs
+from onnxlift.terminal import plain
 
 from .children import Children, Limits
+from .config import Config, Inputs
 from .located import ConfigError
 from .look import Look, digest
 from .steps import is_saved, parameters
@@ -53,13 +54,27 @@ class Plan:
     config: Config
     models: tuple[Planned, ...]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain dicts and lists, for `json.dumps`."""
+        models = [
+            {"model": each.model, "folder": str(each.folder), "shapes": each.task["shapes"]} for each in self.models
+        ]
+        steps = [step.to_dict() for step in self.config.steps]
+        return {
+            "steps": steps,
+            "folder": str(self.config.output_dir),
+            "models": models,
+            "notes": list(self.config.notes),
+        }
+
     def __str__(self) -> str:
         steps = " -> ".join(map(str, self.config.steps))
         lines = [f"{_count(len(self.models), 'model')}: {steps}", f"  into {self.config.output_dir}/"]
         for each in self.models:
             fixed = ", ".join(f"{name} {list(shape)}" for name, shape in each.task["shapes"].items())
-            lines.append(f"  {each.model} -> {each.folder}/" + (f"  ({fixed})" if fixed else ""))
-        return "\n".join([*lines, *self.config.notes])
+            folder = os.path.relpath(each.folder, self.config.output_dir.resolve())
+            lines.append(f"    {plain(each.model)} -> {plain(folder)}/" + (f"  with {plain(fixed)}" if fixed else ""))
+        return "\n".join([*lines, *(f"  note           {note}" for note in self.config.notes)])
 
 
 def make_plan(config: Config, children: Children, limits: Limits) -> Plan:
@@ -119,7 +134,7 @@ def _looked_at(models: Sequence[str], children: Children, limits: Limits) -> Ite
     A model that ends its child is not known any better, and another child goes on after it."""
     chunks = [list(models[start : start + CHUNK]) for start in range(0, len(models), CHUNK)]
     while chunks:
-        size = max(sum(os.stat(model).st_size for model in chunk) for chunk in chunks)
+        size = max(sum(map(_size, chunk)) for chunk in chunks)
         patience = replace(limits, seconds=min(limits.seconds, LOOK_SECONDS + size / LOOK_BYTES))
         left: list[list[str]] = []
         for number, ended in children.run([{"call": "look", "models": chunk} for chunk in chunks], patience):
@@ -131,6 +146,14 @@ def _looked_at(models: Sequence[str], children: Children, limits: Limits) -> Ite
                 yield rest[0], Look(digest([Path(rest[0])]))
                 left += [rest[1:]] if rest[1:] else []
         chunks = left
+
+
+def _size(model: str) -> int:
+    """Return the size of a file, 0 if it is gone by now."""
+    try:
+        return Path(model).stat().st_size
+    except OSError:
+        return 0
 
 
 def entry_of(entries: Mapping[str, Any], model: str) -> str | None:
@@ -155,9 +178,7 @@ def shapes_of(config: Config, model: str, look: Look) -> dict[str, tuple[int, ..
     return found
 
 
-def _wrong_shapes(
-    config: Config, shapes: Mapping[str, Mapping[str, Any]], looks: Mapping[str, Look]
-) -> Iterator[str]:
+def _wrong_shapes(config: Config, shapes: Mapping[str, Mapping[str, Any]], looks: Mapping[str, Look]) -> Iterator[str]:
     """Yield what is wrong with shapes of inputs that a model does not have."""
     for model, given in shapes.items():
         unknown = [name for name in given if looks[model].inputs and name not in looks[model].inputs]
@@ -167,9 +188,7 @@ def _wrong_shapes(
             yield f"{config.place(line)}: {model} has no input {', '.join(map(quote, unknown))}; its inputs are {has}."
 
 
-def _open_sizes(
-    config: Config, shapes: Mapping[str, Mapping[str, Any]], looks: Mapping[str, Look]
-) -> Iterator[str]:
+def _open_sizes(config: Config, shapes: Mapping[str, Mapping[str, Any]], looks: Mapping[str, Look]) -> Iterator[str]:
     """Yield all models at once that leave sizes open, and what to do about it."""
     if config.open_sizes == "keep":
         return
@@ -180,8 +199,8 @@ def _open_sizes(
     missing = {model: inputs for model, inputs in missing.items() if inputs}
     if not missing:
         return
-    (model, inputs), *_ = missing.items()
-    yield f"{config.name}: {_count(len(missing), 'model')} of {len(looks)} leave sizes open, and `input_shapes` does not say them:"
+    verb = "leaves" if len(missing) == 1 else "leave"
+    yield f"{config.name}: {len(missing)} of {len(looks)} models {verb} sizes open that `input_shapes` does not say:"
     yield ""
     for model, inputs in list(missing.items())[:MOST_SHOWN]:
         yield f"  {model}: {', '.join(f'{name} {shape}' for name, shape in inputs.items())}"
@@ -224,9 +243,7 @@ def _folders(models: Sequence[str], output: Path) -> dict[str, Path]:
     }
 
 
-def _planned(
-    config: Config, model: str, look: Look, shapes: Mapping[str, Sequence[int]], folder: Path
-) -> Planned:
+def _planned(config: Config, model: str, look: Look, shapes: Mapping[str, Sequence[int]], folder: Path) -> Planned:
     steps = [step.to_dict() for step in config.steps]
     for number, step in enumerate(steps):
         step["save"] = is_saved(config.steps, number)

@@ -60,10 +60,8 @@ class Child:
         if time.monotonic() - self.begin > self.seconds:
             self.problem = "timeout", f"it did not finish within {self.seconds:g} seconds: raise the limit (timeout)."
         elif used > self.memory:
-            self.problem = (
-                "memory",
-                f"it took more than {format_bytes(self.memory)} of memory: raise the limit (memory), or use fewer jobs.",
-            )
+            most = format_bytes(self.memory)
+            self.problem = "memory", f"it took more than {most} of memory: raise the limit (memory), or use fewer jobs."
         if self.problem is not None:
             kill_family(self.pid)
 

@@ -185,7 +185,7 @@ def _fits_type(value: Any, plain: type, inner: Sequence[Any]) -> bool:
         return is_list and (not inner or all(_fits(each, inner[0]) for each in value))
     if isinstance(value, str):
         return issubclass(str, plain) or hasattr(plain, "__fspath__")
-    return value is None and plain is object or isinstance(value, plain)
+    return (value is None and plain is object) or isinstance(value, plain)
 
 
 def _told(annotation: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def work(task: Mapping[str, Any], tell: Tell) -> None:
     model: Any = Path(task["model"])
     given = {**task["given"], "name": task["stem"]}
     if task["shapes"]:
-        result = _done(SIZES, lambda: _with_sizes(model, task["shapes"]), tell)
+        result = _done(SIZES, partial(_with_sizes, model, task["shapes"]), tell)
         if result is None:
             return
         model = result
@@ -38,7 +39,7 @@ def work(task: Mapping[str, Any], tell: Tell) -> None:
     if values or task["inputs"]:
         given["inputs"] = values or list(task["inputs"])
     for number, step in enumerate(steps):
-        result = _done(step.name, lambda step=step, model=model: step.run(model, given), tell, _saver(steps, number, task))
+        result = _done(step.name, partial(step.run, model, given), tell, _saver(steps, number, task))
         if step.verb.gives_model:
             if result is None:
                 return

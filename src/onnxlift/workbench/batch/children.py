@@ -54,7 +54,9 @@ class Limits:
 class Children:
     """Does tasks in children of a server, which is started when it is first needed. It ends with the `with` block."""
 
-    def __init__(self, modules: Sequence[str], jobs: int = 1) -> None:
+    def __init__(self, call: str, modules: Sequence[str] = (), jobs: int = 1) -> None:
+        self.call = call
+        """What all tasks ask for: "look" or "work"."""
         self.modules = list(modules)
         self.jobs = jobs
         self._server: subprocess.Popen[bytes] | None = None
@@ -76,7 +78,8 @@ class Children:
                 while waiting and len(running) < self.jobs:
                     number, task, tries = waiting.popleft()
                     running[number] = task, tries
-                    self._send({**task, "number": number, "seconds": limits.seconds, "memory": limits.memory})
+                    told = {"call": self.call, "number": number, "seconds": limits.seconds, "memory": limits.memory}
+                    self._send({**task, **told})
                 answer = self._answer()
             except (BrokenPipeError, EOFError):
                 self.close()
@@ -89,8 +92,8 @@ class Children:
                 continue
             number = answer.pop("number")
             if running.pop(number, None) is not None:
-                told = tuple(json.loads(line) for line in answer.pop("lines"))
-                yield number, Ended(told, **answer)
+                lines = tuple(json.loads(line) for line in answer.pop("lines"))
+                yield number, Ended(lines, **answer)
 
     def run_one(self, task: Mapping[str, Any], limits: Limits) -> Ended:
         """Do one task."""
@@ -114,7 +117,7 @@ class Children:
     def _send(self, request: Mapping[str, Any]) -> None:
         if self._server is None:
             self._server = self._start()
-            self._send({"modules": self.modules})
+            self._send({"call": self.call, "modules": self.modules})
             if _pipe(self._server.stdout).readline() != READY:
                 self.close()
                 raise OnnxLiftError("the process that works on models could not start; what it says stands above.")

@@ -81,6 +81,6 @@ def run_task(task: Mapping[str, Any], packages: Sequence[str], seconds: float, m
     if getattr(_OWN, "key", None) != key:
         if hasattr(_OWN, "children"):
             _OWN.children.close()
-        _OWN.key, _OWN.children = key, Children(packages)
+        _OWN.key, _OWN.children = key, Children("work", packages)
     children: Children = _OWN.children
     return children.run_one(task, Limits.of(seconds, memory, get_worker().state.nthreads))

@@ -77,11 +77,11 @@ class Plan:
         return "\n".join([*lines, *(f"  note           {note}" for note in self.config.notes)])
 
 
-def make_plan(config: Config, children: Children, limits: Limits) -> Plan:
+def make_plan(config: Config) -> Plan:
     """Return what is to be done. Raises a ConfigError that lists all models whose sizes are missing."""
     _check_device(config)
     models = find_models(config)
-    looks = dict(_looked_at(models, children, limits))
+    looks = dict(_looked_at(models, config))
     config = replace(config, notes=(*config.notes, *_unused(config, models)))
     shapes = {model: shapes_of(config, model, looks[model]) for model in models}
     problems = [*_wrong_shapes(config, shapes, looks), *_open_sizes(config, shapes, looks)]
@@ -128,24 +128,31 @@ def _nothing(entry: Inputs) -> str:
     return f"there is no file or folder {quote(entry.path)}."
 
 
-def _looked_at(models: Sequence[str], children: Children, limits: Limits) -> Iterator[tuple[str, Look]]:
+def _looked_at(models: Sequence[str], config: Config) -> Iterator[tuple[str, Look]]:
     """Yield each model with what a child has seen in it; a child looks at many.
 
     A model that ends its child is not known any better, and another child goes on after it."""
+    limits = limits_of(config)
     chunks = [list(models[start : start + CHUNK]) for start in range(0, len(models), CHUNK)]
-    while chunks:
-        size = max(sum(map(_size, chunk)) for chunk in chunks)
-        patience = replace(limits, seconds=min(limits.seconds, LOOK_SECONDS + size / LOOK_BYTES))
-        left: list[list[str]] = []
-        for number, ended in children.run([{"call": "look", "models": chunk} for chunk in chunks], patience):
-            chunk = chunks[number]
-            for model, told in zip(chunk, ended.told, strict=False):
-                yield model, Look(told["digest"], tuple(told.get("inputs", ())), told.get("open", {}))
-            rest = chunk[len(ended.told) :]
-            if rest:
-                yield rest[0], Look(digest([Path(rest[0])]))
-                left += [rest[1:]] if rest[1:] else []
-        chunks = left
+    with Children("look", jobs=config.jobs) as children:
+        while chunks:
+            size = max(sum(map(_size, chunk)) for chunk in chunks)
+            patience = replace(limits, seconds=min(limits.seconds, LOOK_SECONDS + size / LOOK_BYTES))
+            left: list[list[str]] = []
+            for number, ended in children.run([{"models": chunk} for chunk in chunks], patience):
+                chunk = chunks[number]
+                for model, told in zip(chunk, ended.told, strict=False):
+                    yield model, Look(told["digest"], tuple(told.get("inputs", ())), told.get("open", {}))
+                rest = chunk[len(ended.told) :]
+                if rest:
+                    yield rest[0], Look(digest([Path(rest[0])]))
+                    left += [rest[1:]] if rest[1:] else []
+            chunks = left
+
+
+def limits_of(config: Config) -> Limits:
+    """Return what each child of a batch may take."""
+    return Limits.of(config.timeout, config.memory, config.jobs)
 
 
 def _size(model: str) -> int:
@@ -258,7 +265,6 @@ def _planned(config: Config, model: str, look: Look, shapes: Mapping[str, Sequen
     given |= {"memory": config.memory} if config.memory is not None else {}
     given |= {"device": config.device} if config.device is not None else {}
     task = {
-        "call": "work",
         "model": str(Path(model).resolve()),
         "folder": str(folder.resolve()),
         "stem": Path(model).stem,

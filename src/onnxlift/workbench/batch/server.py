@@ -18,7 +18,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -174,16 +174,17 @@ class Server:
             data = data[os.write(self.answers, data) :]
 
 
-def warm_up(modules: list[str]) -> None:
+def warm_up(call: str, modules: Sequence[str]) -> None:
     """Import what tasks need, and lift a small model, so that a fork has everything at hand and costs milliseconds."""
-    for name in (*modules, *WORK.values()):
+    for name in (*modules, WORK[call]):
         import_module(name)
-    import onnxlift
-    from onnxlift.demo import transformer_block
+    if call == "work":
+        import onnxlift
+        from onnxlift.demo import transformer_block
 
-    model = transformer_block()
-    onnxlift.lift(onnxlift.simplify(model, verify=False), name="warm_up")
-    onnxlift.lint(model)
+        model = transformer_block()
+        onnxlift.lift(onnxlift.simplify(model, verify=False), name="warm_up")
+        onnxlift.lint(model)
     gc.collect()
     gc.freeze()
 
@@ -198,7 +199,8 @@ def main() -> None:
         if not byte:
             sys.exit(0)
         first += byte
-    warm_up(json.loads(first)["modules"])
+    told = json.loads(first)
+    warm_up(told["call"], told["modules"])
     os.write(answers, b"ready\n")
     Server(requests, answers).serve()
 

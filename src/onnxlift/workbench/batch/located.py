@@ -18,6 +18,7 @@ MOST_BYTES = 2 << 20
 MOST_ITEMS = 200_000
 """So many keys and values there may be when all aliases are written out."""
 MOST_NESTED = 40
+PLAIN_TAGS = ("tag:yaml.org,2002:seq", "tag:yaml.org,2002:map")
 
 
 class ConfigError(OnnxLiftError):
@@ -100,8 +101,8 @@ def parse_items(text: str, name: str) -> Item:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         where = f"{name}:{mark.line + 1}" if mark is not None else name
-        problem = getattr(error, "problem", None) or str(error)
-        raise ConfigError(f"{where}: this is not YAML: {problem}.") from error
+        told = [text for part in ("context", "problem") if (text := getattr(error, part, None))]
+        raise ConfigError(f"{where}: this is not YAML: {', '.join(told) or error}.") from error
 
 
 class _Reader:
@@ -133,6 +134,8 @@ class _Reader:
         return found
 
     def _value(self, node: Any, depth: int) -> tuple[Any, int]:
+        if node.id != "scalar" and node.tag not in PLAIN_TAGS:
+            raise self._wrong(node, f"a tag like {quote(node.tag)} is not read")
         if node.id == "sequence":
             read = [self._read(each, depth + 1) for each in node.value]
             return [item for item, _ in read], 1 + sum(count for _, count in read)

@@ -41,8 +41,8 @@ th, td { text-align: left; padding: .35rem .5rem; border-bottom: 1px solid var(-
   overflow-wrap: anywhere; }
 th { cursor: pointer; user-select: none; position: sticky; top: 0; background: Canvas; }
 th[aria-sort=ascending]::after { content: " \\2191"; } th[aria-sort=descending]::after { content: " \\2193"; }
-th.number, td.number { text-align: right; width: 6.5rem; font-variant-numeric: tabular-nums; white-space: nowrap; }
-th.kind { width: 6.5rem; } th.steps { width: 36%; }
+th.number, td.number { text-align: right; width: 5.5rem; font-variant-numeric: tabular-nums; white-space: nowrap; }
+th.kind { width: 5rem; } th.steps { width: 34%; }
 tr.model { cursor: pointer; } tr.model:hover { background: var(--soft); }
 tr.model > td:first-child::before { content: "\\25b8 "; opacity: .6; }
 tr.model.open > td:first-child::before { content: "\\25be "; }
@@ -132,21 +132,23 @@ def page_of(report: BatchReport, config: Config) -> str:
 
 def _rows(report: BatchReport) -> Iterator[str]:
     left = MOST_SOURCES
-    for row in report.rows:
+    parents = [str(Path(row.model).parent) for row in report.rows]
+    shared = os.path.commonpath(parents) if len({Path(each).is_absolute() for each in parents}) == 1 else ""
+    for row in sorted(report.rows, key=lambda row: row.passed):  # those first that somebody has to look at
         sources = list(_sources(row, left))
         left -= sum(len(text) for _, text in sources)
-        yield _row(row)
+        yield _row(row, shared)
         yield f'<tr class="more" hidden><td colspan="6">{_details(row, report.folder, dict(sources))}</td></tr>'
 
 
-def _row(row: Row) -> str:
+def _row(row: Row, shared: str) -> str:
     files = [Path(path) for path in row.written]
     size = sum(path.stat().st_size for path in files if path.is_file())
     steps = "".join(_badge(step) for step in row.steps)
     reason = "" if row.passed else f'<span class="reason wrong">{escape(_first_line(row.reason))}</span>'
     return (
         f'<tr class="model" data-kind="{escape(row.kind)}" tabindex="0" aria-expanded="false">'
-        f"<td>{escape(_visible(row.model))}</td>"
+        f'<td title="{escape(_visible(row.model))}">{escape(_visible(os.path.relpath(row.model, shared or None)))}</td>'
         f'<td class="{"passed" if row.passed else "wrong"}">{escape(row.kind)}</td><td>{steps}{reason}</td>'
         f'<td class="number" data-value="{row.seconds:.4f}">{row.seconds:.2f}</td>'
         f'<td class="number" data-value="{row.memory}">{format_bytes(row.memory)}</td>'

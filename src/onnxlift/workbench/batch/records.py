@@ -114,16 +114,22 @@ class Records:
         self.rows: dict[str, Row] = {}
         """The rows of earlier runs by key."""
 
+    def check(self, force: bool) -> None:
+        """Refuse a folder with files in it that are not of a batch, unless `force`."""
+        with _answered(self.folder):
+            is_taken = self.folder.exists() and any(self.folder.iterdir()) and not (self.folder / ROWS).exists()
+        if is_taken and not force:
+            raise OutputError(
+                f"{quote(str(self.folder))} is not empty, and not the folder of a batch: give another `output_dir`, or "
+                "pass --force to write into it."
+            )
+
     @contextmanager
     def opened(self, force: bool) -> Iterator[None]:
         """Take the folder for this batch, and read the rows that are in it."""
+        self.check(force)
+        path = self.folder / ROWS
         with _answered(self.folder):
-            path = self.folder / ROWS
-            if self.folder.is_dir() and any(self.folder.iterdir()) and not path.exists() and not force:
-                raise OutputError(
-                    f"{quote(str(self.folder))} is not empty, and not the folder of a batch: give another "
-                    "`output_dir`, or pass --force to write into it."
-                )
             self.folder.mkdir(parents=True, exist_ok=True)
             lock = os.open(self.folder, os.O_RDONLY)
         try:

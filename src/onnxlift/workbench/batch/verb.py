@@ -40,9 +40,11 @@ def batch(
     time. With `dask`, the address of a scheduler, a cluster works on them that sees the same files. `on_row` is called
     as each model is done."""
     begin = time.monotonic()
-    plan = plan_batch(config, jobs=jobs)
-    settings = plan.config
+    settings = _settings(config, jobs)
     records = Records(settings.output_dir)
+    records.check(force)
+    plan = make_plan(settings)
+    settings = plan.config
     with records.opened(force):
         waiting, rows = _kept(plan, records, retry=retry, force=force)
         for number, row in enumerate(rows.values(), 1):
@@ -70,8 +72,12 @@ def batch(
 
 def plan_batch(config: Source, *, jobs: int | None = None) -> Plan:
     """Return what `batch` would do with this configuration, without doing it."""
+    return make_plan(_settings(config, jobs))
+
+
+def _settings(config: Source, jobs: int | None) -> Config:
     settings = read_config(config)
-    return make_plan(settings if jobs is None else replace(settings, jobs=jobs))
+    return settings if jobs is None else replace(settings, jobs=jobs)
 
 
 def _kept(plan: Plan, records: Records, *, retry: bool, force: bool) -> tuple[list[Planned], dict[str, Row]]:

@@ -15,8 +15,8 @@ HEAD = '<ir_version: 10, opset_import: ["" : 20, "poison" : 1]>'
 
 def good(scale: float = 2.0, size: str = "3") -> onnx.ModelProto:
     """A model of four nodes, of which simplifying leaves fewer."""
-    text = f"good (float[{size}, 4] x) => (float[{size}, 4] y) {{ a = Identity(x) b = Mul(a, w) c = Relu(b) y = Add(c, c) }}"
-    return parsed(text, w=[scale, 2, 3, 4])
+    body = "a = Identity(x) b = Mul(a, w) c = Relu(b) y = Add(c, c)"
+    return parsed(f"good (float[{size}, 4] x) => (float[{size}, 4] y) {{ {body} }}", w=[scale, 2, 3, 4])
 
 
 def poisoned(operator: str) -> onnx.ModelProto:

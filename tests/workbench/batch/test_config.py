@@ -48,7 +48,7 @@ def test_the_configuration_of_onnx2torch_is_read_as_it_is(tmp_path: Path) -> Non
     assert config.output_dir == Path("data/executorch") and config.device == "cpu"
     assert config.input_shapes == {"data/onnx/model_without_shapes.onnx": {"input_1": (1, 3, 224, 224)}}
     assert config.examples["input_1"].shape == (1, 3, 224, 224) and config.examples["input_1"].fill == "ones"
-    assert [step.name for step in config.steps][0] == "simplify"
+    assert config.steps[0].name == "simplify"
     assert any("conversion" in note for note in config.notes)
 
 
@@ -180,7 +180,7 @@ def test_aliases_are_followed(tmp_path: Path) -> None:
 
 
 def test_files_that_are_no_configuration(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="there is no file .*--init nowhere.yml"):
+    with pytest.raises(ConfigError, match=r"there is no file .*--init nowhere\.yml"):
         read_config(tmp_path / "nowhere.yml")
     (tmp_path / "binary.yml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigError, match="is not text in UTF-8"):
@@ -196,12 +196,8 @@ def test_the_example_says_every_key_and_is_valid(tmp_path: Path) -> None:
     with pytest.raises(onnxlift.OutputError, match="is there already"):
         write_example(tmp_path / "new.yml")
     assert write_example(tmp_path / "new.yml", force=True).read_text(encoding="utf-8") == EXAMPLE
-    with_all = "\n".join(
-        line.replace("# ", "", 1) if ": " in line or line.endswith(":") else ""
-        for line in EXAMPLE.splitlines()
-        if line.startswith("# device") or line.startswith("# memory")
-    )
-    assert read(EXAMPLE + with_all, tmp_path).memory == 8_000_000_000
+    commented = [line.removeprefix("# ") for line in EXAMPLE.splitlines() if line.startswith(("# device", "# memory"))]
+    assert read("\n".join([EXAMPLE, *commented]), tmp_path).memory == 8_000_000_000
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS.values() if is_offered(verb)], ids=lambda verb: verb.name)

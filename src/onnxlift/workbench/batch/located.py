@@ -101,7 +101,7 @@ def parse_items(text: str, name: str) -> Item:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         where = f"{name}:{mark.line + 1}" if mark is not None else name
-        told = [text for part in ("context", "problem") if (text := getattr(error, part, None))]
+        told = [str(part) for part in (getattr(error, "context", ""), getattr(error, "problem", "")) if part]
         raise ConfigError(f"{where}: this is not YAML: {', '.join(told) or error}.") from error
 
 

@@ -95,6 +95,7 @@ def test_the_forms_of_inputs_and_steps(tmp_path: Path) -> None:
             "batch.yml:3: the option 'flat' of convert cannot be 'maybe': it is true or false.",
         ),
         ("inputs: m\nsteps:\n- verify: {lifted: x}", "verify has no option 'lifted'"),
+        ("inputs: m\nsteps:\n- verify: {against: a.py}", "cannot be 'a.py': a batch runs no code that its file names."),
         ("inputs: m\nsteps:\n- simplify: {save: 3}", "batch.yml:3: `save` must be true or false."),
         (
             "inputs: m\nsteps:\n- simplify: 3",

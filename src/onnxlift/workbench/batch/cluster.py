@@ -63,7 +63,7 @@ class Cluster:
             submit(run_task, dict(task), self.packages, limits.seconds, self.memory, pure=False): number
             for number, task in enumerate(tasks)
         }
-        for future in as_completed(futures):
+        for future in as_completed(futures, loop=self.client.loop):
             try:
                 ended = future.result()
             except KilledWorker as error:

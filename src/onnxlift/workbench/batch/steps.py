@@ -148,6 +148,8 @@ def wrong_options(verb: Verb, options: Collection[str]) -> Iterator[tuple[str, s
 
 def wrong_value(verb: Verb, name: str, value: Any) -> str:
     """Return why a value cannot be that of an option; empty if it can, as far as the signature tells."""
+    if isinstance(value, str) and value.endswith(".py"):
+        return f"the option {name!r} of {verb.name} cannot be {value!r}: a batch runs no code that its file names."
     parameter = parameters(verb)[name]
     annotation = parameter.annotation
     if annotation is parameter.empty or isinstance(annotation, str):

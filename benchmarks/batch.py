@@ -1,6 +1,6 @@
 """How much a batch costs beyond the work itself, what two jobs gain, and what poisoned models cost the others.
 
-    python benchmarks/batch.py [--models 1000] [--poisoned 20] [--chunk 50]
+    python benchmarks/batch.py [--models 1000] [--poisoned 20] [--compared 1000] [--chunk 50]
 
 Models are generated: small networks of convolutions, linear layers and attention, each with weights of its own. Each
 chunk of them goes through the same steps three times, in turns: by a plain loop in one process, which is the work
@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -30,7 +31,8 @@ from onnx import numpy_helper, parser
 
 ROOT = Path(__file__).parents[1]
 POISON = ROOT / "tests" / "workbench" / "batch" / "poison"
-STEPS: list[Any] = [{"lint": {"fail_on": "error"}}, {"simplify": {"verify": False}}, "convert"]
+STEPS: list[Any] = [{"lint": {"fail_on": "error"}}, "simplify", "convert"]
+BARE: list[Any] = [{"lint": {"fail_on": "error"}}, {"simplify": {"verify": False}}, "convert"]
 KINDS = ("Crash", "Hang", "Hoard", "garbage")
 
 
@@ -83,32 +85,48 @@ def timed(call: Callable[[], Any]) -> float:
     return time.perf_counter() - begin
 
 
-def compare(folder: Path, models: list[Path], size: int) -> None:
+def looped(tasks: list[dict[str, Any]]) -> None:
+    """The work itself: all tasks in one process, which forks those that run models as the children of a batch do."""
+    from onnxlift.verification.forking import allow_forks
+    from onnxlift.workbench.batch.work import work
+
+    pid = os.fork()
+    if pid == 0:
+        allow_forks()
+        for task in tasks:
+            work(task, lambda told: None)
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+
+def compare(folder: Path, models: list[Path], size: int, title: str, steps: list[Any]) -> None:
     """Print the ratios of the three ways, chunk by chunk, and in all."""
     from onnxlift.workbench.batch.children import Children, Limits
     from onnxlift.workbench.batch.config import read_config
     from onnxlift.workbench.batch.plan import make_plan
-    from onnxlift.workbench.batch.work import work
+    from onnxlift.workbench.batch.server import warm_up
+    from onnxlift.workbench.batch.steps import needed_packages
 
-    config = {"inputs": [str(path) for path in models], "output_dir": str(folder / "out"), "steps": STEPS}
+    print(title)
+    config = read_config({"inputs": [str(path) for path in models], "output_dir": str(folder / "out"), "steps": steps})
     begin = time.perf_counter()
-    plan = make_plan(read_config(config))
+    plan = make_plan(config)
     looking = time.perf_counter() - begin
     tasks = [dict(each.task) for each in plan.models]
+    packages = needed_packages(config.steps)
     limits = Limits.of(600, None, 2)
-    with Children("work", jobs=1) as one, Children("work", jobs=2) as two:
+    warm_up("work", packages)
+    with Children("work", packages, jobs=1) as one, Children("work", packages, jobs=2) as two:
         for children in (one, two):
             list(children.run(tasks[:2], limits))
-        for task in tasks[:5]:
-            work(task, lambda told: None)
         totals: Counter[str] = Counter()
         gains, costs = [], []
         for number, start in enumerate(range(0, len(tasks), size)):
             chunk = tasks[start : start + size]
             ways: list[tuple[str, Callable[[], Any]]] = [
-                ("loop", lambda chunk=chunk: [work(task, lambda told: None) for task in chunk]),
-                ("one", lambda chunk=chunk: list(one.run(chunk, limits))),
-                ("two", lambda chunk=chunk: list(two.run(chunk, limits))),
+                ("loop", partial(looped, chunk)),
+                ("one", partial(_drained, one, chunk, limits)),
+                ("two", partial(_drained, two, chunk, limits)),
             ]
             shift = number % 3
             took = {name: timed(call) for name, call in ways[shift:] + ways[:shift]}
@@ -116,19 +134,23 @@ def compare(folder: Path, models: list[Path], size: int) -> None:
             gains.append(took["one"] / took["two"])
             costs.append(took["one"] / took["loop"] - 1)
             print(
-                f"  models {start + 1:>5,} to {start + len(chunk):>5,}: loop {took['loop']:6.2f} s, one job "
-                f"{took['one']:6.2f} s, two jobs {took['two']:6.2f} s, two/one {gains[-1]:.2f}, overhead {costs[-1]:+.1%}",
+                f"  {start + 1:>5,} to {start + len(chunk):>5,}: loop {took['loop']:6.2f} s, one job {took['one']:6.2f} s, "
+                f"two jobs {took['two']:6.2f} s, two to one {gains[-1]:.2f}, overhead {costs[-1]:+.1%}",
                 flush=True,
             )
-    each = totals["loop"] / len(tasks)
-    print(f"work itself             {each * 1000:8.1f} ms a model")
+    share, overhead = looking / totals["loop"], totals["one"] / totals["loop"] - 1
+    print(f"  work itself           {totals['loop'] / len(tasks) * 1000:8.1f} ms a model")
+    print(f"  looking at all first  {looking / len(tasks) * 1000:8.1f} ms a model, {share:.1%} of the work")
+    print(f"  overhead of one job   {overhead:8.1%} in all, median {median(costs):.1%}")
     print(
-        f"looking at all first    {looking / len(tasks) * 1000:8.1f} ms a model, {looking / totals['loop']:.1%} of the work"
+        f"  two jobs to one       {totals['one'] / totals['two']:8.2f} times the throughput, median {median(gains):.2f}"
     )
-    print(f"overhead of one job     {totals['one'] / totals['loop'] - 1:8.1%} in all, median {median(costs):.1%}")
-    print(
-        f"two jobs to one         {totals['one'] / totals['two']:8.2f} times the throughput, median {median(gains):.2f}"
-    )
+    load = os.getloadavg()[0]
+    print(f"  load of the machine   {load:8.1f} for {os.cpu_count()} cores", flush=True)
+
+
+def _drained(children: Any, tasks: list[dict[str, Any]], limits: Any) -> None:
+    list(children.run(tasks, limits))
 
 
 def survive(folder: Path) -> None:
@@ -136,7 +158,7 @@ def survive(folder: Path) -> None:
     import onnxlift
 
     config = {"inputs": str(folder / "models"), "output_dir": str(folder / "all"), "steps": STEPS}
-    config |= {"jobs": 2, "timeout": 20, "memory": "1GB"}
+    config |= {"jobs": 2, "timeout": 60, "memory": "1GB"}
     report = onnxlift.batch(config)
     print(report)
     kinds = Counter((Path(row.model).stem.partition("-")[0], row.kind) for row in report.rows)
@@ -150,6 +172,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--models", type=int, default=1000)
     arguments.add_argument("--poisoned", type=int, default=20)
+    arguments.add_argument("--compared", type=int, default=1000, help="how many go through the three ways")
     arguments.add_argument("--chunk", type=int, default=50)
     options = arguments.parse_args()
     sys.path.insert(0, str(ROOT / "src"))
@@ -162,7 +185,9 @@ def main() -> None:
         models = [folder / "models" / f"good-{number:04}.onnx" for number in range(options.models - options.poisoned)]
         for number, path in enumerate(models):
             onnx.save(network(number), path)
-        compare(folder, models, options.chunk)
+        compared = models[: options.compared]
+        compare(folder, compared, options.chunk, "lint, simplify with its comparison, convert", STEPS)
+        compare(folder, compared, options.chunk, "lint, simplify without a comparison, convert", BARE)
         for number in range(options.poisoned):
             kind = KINDS[number % len(KINDS)]
             poison(kind, folder / "models" / f"{kind}-{number:02}.onnx")

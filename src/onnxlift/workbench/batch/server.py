@@ -34,6 +34,7 @@ POLL_SECONDS = 0.05
 WORK: dict[str, str] = {"look": "onnxlift.workbench.batch.look", "work": "onnxlift.workbench.batch.work"}
 """What a task can ask for: a function of the same name in this module."""
 LOG, TOLD = "log.txt", "told.jsonl"
+WARM_UPS = 2
 
 
 @dataclass
@@ -175,18 +176,37 @@ class Server:
 
 
 def warm_up(call: str, modules: Sequence[str]) -> None:
-    """Import what tasks need, and lift a small model, so that a fork has everything at hand and costs milliseconds."""
+    """Import what tasks need, and work on small models, so that a fork has everything at hand.
+
+    That is done a few times: Python makes code faster that has run before, and a fork begins with what is fast by
+    then."""
     for name in (*modules, WORK[call]):
         import_module(name)
     if call == "work":
-        import onnxlift
-        from onnxlift.demo import transformer_block
-
-        model = transformer_block()
-        onnxlift.lift(onnxlift.simplify(model, verify=False), name="warm_up")
-        onnxlift.lint(model)
+        with tempfile.TemporaryDirectory(prefix="onnxlift-batch-") as folder:
+            for _ in range(WARM_UPS):
+                _work_on_samples(Path(folder))
     gc.collect()
     gc.freeze()
+
+
+def _work_on_samples(folder: Path) -> None:
+    """Take two models of our own through steps that run nothing."""
+    from onnxlift import demo
+
+    from .work import work
+
+    steps = [("lint", {}), ("simplify", {"verify": False}), ("convert", {})]
+    for name, model in (("resnet", demo.tiny_resnet()), ("block", demo.transformer_block())):
+        (folder / f"{name}.onnx").write_bytes(model.SerializeToString())
+        task = {
+            "model": str(folder / f"{name}.onnx"),
+            "folder": str(folder / name),
+            "stem": name,
+            "steps": [{"step": step, "options": options, "save": True} for step, options in steps],
+            **{"shapes": {}, "inputs": [], "examples": {}, "given": {}},
+        }
+        work(task, lambda told: None)
 
 
 def main() -> None:

@@ -37,6 +37,7 @@ NAMES = (
         "diff",
         "draw",
         "edit",
+        "export",
         "expose",
         "extract",
         "infer",

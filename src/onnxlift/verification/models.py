@@ -254,6 +254,10 @@ class Pair:
         write_values(self.job / "inputs", values)
         return self._run_model(0, "inputs", "original")
 
+    def run_result(self, inputs: str, results: str) -> str:
+        """Run the result on the values in one file, leave what it computes in another, and return the runtime."""
+        return self._run_model(1, inputs, results)
+
     def own_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the inputs of the result, if these are those of the original, which has just run on them."""
         partners = self._partner("input")
@@ -264,7 +268,7 @@ class Pair:
         described = {name: describe(value) for name, value in values.items()}
         write_values(self.job / "own_inputs", self.own_inputs(values))
         try:
-            runtime = self._run_model(1, "own_inputs", "result")
+            runtime = self.run_result("own_inputs", "result")
         except ChildError as error:
             if not error.refused and not error.crashed:
                 raise

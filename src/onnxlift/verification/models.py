@@ -254,10 +254,6 @@ class Pair:
         write_values(self.job / "inputs", values)
         return self._run_model(0, "inputs", "original")
 
-    def run_result(self, inputs: str, results: str) -> str:
-        """Run the result on the values in one file, leave what it computes in another, and return the runtime."""
-        return self._run_model(1, inputs, results)
-
     def own_inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the inputs of the result, if these are those of the original, which has just run on them."""
         partners = self._partner("input")
@@ -268,19 +264,23 @@ class Pair:
         described = {name: describe(value) for name, value in values.items()}
         write_values(self.job / "own_inputs", self.own_inputs(values))
         try:
-            runtime = self.run_result("own_inputs", "result")
+            runtime = self._run_model(1, "own_inputs", "result")
         except ChildError as error:
             if not error.refused and not error.crashed:
                 raise
             return Run(described, (), f"the original runs on this, and the result does not: {error}")
         if runtime != self.runtime:
             self.notes.append(f"the result was run by {runtime}")
+        return Run(described, self.judged(values))
+
+    def judged(self, values: Mapping[str, Any]) -> tuple[Comparison, ...]:
+        """Compare the outputs that both have left for these inputs; if they differ, with regard to the rounding."""
         outputs = self.compared()
         if not all(each.passed for each in outputs) and not self.judge.is_given:
             self.judge.others = self.run_otherwise(values)
             outputs = self.compared()
             self.judge.others = []
-        return Run(described, outputs)
+        return outputs
 
     def compared(self) -> tuple[Comparison, ...]:
         """Compare the outputs that both have left."""

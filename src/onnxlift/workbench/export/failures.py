@@ -22,9 +22,7 @@ class ExportError(OnnxLiftError):
         """Whether data decides what the model does there."""
 
 
-DATA = re.compile(
-    r"data-dependent|DataDependent|DynamicOutputShape|unbacked|\.item\(\)|_local_scalar_dense|does not support .*FakeTensor"
-)
+DATA = re.compile(r"data-dependent|DataDependent|DynamicOutputShape|unbacked|\.item\(\)|_local_scalar_dense")
 MOST_NODES = 4
 _DOING = {
     "lifting": "torch cannot load the lifted model",
@@ -56,9 +54,7 @@ def explain(error: ChildError, phase: str, lifted: Lifted, operators: Mapping[st
     return ExportError(f"{doing}{place}: {reason}.", nodes, line)
 
 
-def locate(
-    lines: Sequence[int], lifted: Lifted, operators: Mapping[str, str]
-) -> tuple[str, tuple[str, ...], int]:
+def locate(lines: Sequence[int], lifted: Lifted, operators: Mapping[str, str]) -> tuple[str, tuple[str, ...], int]:
     """Return a clause with the innermost line of the lifted source that comes from nodes, these nodes, and the line."""
     text = lifted.source.splitlines()
     for line in reversed(lines):

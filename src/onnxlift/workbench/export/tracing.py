@@ -19,10 +19,14 @@ from typing import Any
 import torch
 from torch._C import DispatchKey
 from torch.export import Dim, ExportedProgram
-from torch.fx.experimental import _config as symbols
+from torch.fx.experimental import _config
 
 WAYS = ((Dim.DYNAMIC, True), (Dim.DYNAMIC, False), (Dim.AUTO, True), (Dim.AUTO, False))
 """The hint for open sizes, and whether a size may be one."""
+
+
+SETTINGS: Any = _config
+"""Torch's settings of symbolic sizes; the module has functions that its type does not tell."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ def trace(
     """Return the program of a module, called with these arguments, and the sizes that torch has fixed.
 
     `open_axes` are the axes of each argument that are to stay open. `source` is the file of the module. With
-    `keep_recurrent`, recurrent layers stay operators, as many steps as there are; else torch may write out each step."""
+    `keep_recurrent`, recurrent layers stay operators that take any number of steps; else torch writes out the steps."""
     error: RuntimeError | None = None
     is_open = any(open_axes)
     for hint, may_be_one in WAYS if is_open else WAYS[:1]:
@@ -55,7 +59,7 @@ def trace(
         )
         layers = recurrent_layers() if keep_recurrent else nullcontext()
         try:
-            with symbols.patch(backed_size_oblivious=may_be_one), layers:
+            with SETTINGS.patch(backed_size_oblivious=may_be_one), layers:
                 program = torch.export.export(module, tuple(arguments), dynamic_shapes=shapes if is_open else None)
         except RuntimeError as failed:  # the base of what torch raises if it cannot follow a program
             error = failed
@@ -71,19 +75,19 @@ def find_fixed(
     """Return the sizes that should be open and are numbers in the program."""
     names = iter(program.graph_signature.user_inputs)
     held = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    line = _culprit(program, source)
     fixed: list[FixedSize] = []
     for index, (argument, axes) in enumerate(zip(arguments, open_axes, strict=True)):
         for value in argument if isinstance(argument, list) else [argument]:
             node = held.get(str(next(names)))
-            shape = getattr(None if node is None else node.meta.get("val"), "shape", None)
-            for axis in axes if shape is not None else ():
-                if isinstance(shape[axis], int):
-                    fixed.append(FixedSize(index, axis, int(value.shape[axis]), _culprit(program, index, axis, source)))
+            shape = () if node is None else getattr(node.meta.get("val"), "shape", ())
+            numbers = [axis for axis in axes if axis < len(shape) and isinstance(shape[axis], int)]
+            fixed += [FixedSize(index, axis, int(value.shape[axis]), line) for axis in numbers]
     return fixed
 
 
-def _culprit(program: ExportedProgram, index: int, axis: int, source: str) -> int:
-    """Return the line of the source at which torch fixed a size; 0 if it does not tell."""
+def _culprit(program: ExportedProgram, source: str) -> int:
+    """Return the line of the source at which torch fixed sizes; 0 if it does not tell, or tells several."""
     environment = next(
         (
             node.meta["val"].fake_mode.shape_env
@@ -94,8 +98,8 @@ def _culprit(program: ExportedProgram, index: int, axis: int, source: str) -> in
     )
     found = getattr(environment, "replacements_slocs", {})
     where = re.compile(rf"{re.escape(source)}:(\d+)")
-    lines = [int(match[1]) for place in found.values() for match in where.finditer(str(place))]
-    return lines[0] if len(lines) == 1 else 0
+    lines = {int(match[1]) for place in found.values() for match in where.finditer(str(place))}
+    return lines.pop() if len(lines) == 1 else 0
 
 
 Shapes = Callable[..., tuple[torch.Tensor, ...]]

@@ -34,11 +34,12 @@ from onnxlift.verification.child import ChildError, Limits, run_child
 from onnxlift.verification.given import Given, Inputs, read_given
 from onnxlift.verification.judge import Judge
 from onnxlift.verification.model_file import model_file
-from onnxlift.verification.models import Pair, title
+from onnxlift.verification.models import title
 from onnxlift.verification.values import write_values
 
 from ..report import Checking, name_of, open_model
 from ..sizes import fix_sizes
+from .comparing import ExportedPair
 from .failures import ExportError, explain, locate
 from .needs import check_compiler, check_exporter, check_memory
 from .report import ONNX, PACKAGE, PROGRAM, BackReport, ExportReport, Facts, Folder
@@ -95,17 +96,6 @@ class Judging:
     wanted: bool
 
 
-class ExportedPair(Pair):
-    """An ONNX model and what it was exported to: the second runs in torch, and has the same inputs and outputs."""
-
-    task: Mapping[str, Any]
-    """What the child is told that loads the export again."""
-
-    def run_result(self, inputs: str, results: str) -> str:
-        task = {**self.task, "loads": True, "runs": True, "inputs": inputs, "results": results}
-        return str(run_child(self.job, task, "the export", self.limits, WORKER)["runtime"])
-
-
 class _Export:
     """One export, in the folder `job`. The product is written to `folder`, which outlives it."""
 
@@ -123,25 +113,28 @@ class _Export:
 
     def run(self, static: bool) -> ExportReport | BackReport:
         pair = self._pair()
-        values = pair.find_inputs(self.given) if self.judging.wanted else self.given.make(self.original.graph)
-        lifted = self._lifted({name: np.shape(value) for name, value in values.items()} if static else None)
+        sets = [self.given.make(self.original.graph)]
+        if self.judging.wanted:
+            sets = pair.run_originals(self.given)
+        values = sets[0]
+        if static:
+            del sets[1:]
+        lifted = self._lifted(_shapes(values) if static else None)
         axes = self._open_axes(values, static)
         check_memory(self.name, self.kind, lifted.report.weight_bytes, self.limits)
-        write_values(self.job / "inputs", values)
-        task = self._task(lifted, values, axes)
-        answer = self._child(task, lifted)
+        for number, each in enumerate(sets):
+            write_values(self.job / f"inputs_{number}", each)
+        answer = self._child(self._task(lifted, axes, len(sets) if self.judging.wanted else 0), lifted)
         fixed = self._judge_fixed(answer["fixed"], values, axes, lifted, pair)
-        facts = self._facts(lifted, axes, fixed, answer["operators"], values, static)
+        facts = self._facts(lifted, axes, fixed, answer["operators"], values)
         notes = tuple(self.notes)
         if self.kind == ONNX:
             back = BackReport(self.name, open_model(self.product), notes=notes, exported=facts, folder=self.folder)
             return back.verified(self.source, self._checking(values, static))
-        report = ExportReport(self.name, facts, self.product, self.folder, notes=notes)
-        if not self.judging.wanted:
-            return report
-        pair.task = task
-        given = Given(self.given.values, _shapes(values), {}, self.given.seed) if static else self.given
-        compared = pair.compare(given, title(self.source, "the original"), "the export")
+        compared = None
+        if self.judging.wanted:
+            named = title(self.source, "the original")
+            compared = pair.compare_all(sets, answer["refusals"], named, answer["runtime"])
         return ExportReport(self.name, facts, self.product, self.folder, compared, notes)
 
     def _pair(self) -> ExportedPair:
@@ -163,52 +156,48 @@ class _Export:
 
     def _open_axes(self, values: Mapping[str, Any], static: bool) -> list[dict[int, str]]:
         """Return the axes of each input that are to stay open, with their names."""
-        known = {*self.given.dims}
+        chosen = self.given.sizes(self.original.graph).chosen
         axes: list[dict[int, str]] = []
         for value in self.original.graph.inputs:
-            name = value.name or ""
-            shape = type_of(value).shape or ()
-            is_given = static or name in (self.given.shapes or {})
-            own = {} if is_given else {axis: dim for axis, dim in enumerate(shape) if isinstance(dim, str)}
-            sizes = _shape_of(values[name])
-            own = {axis: dim for axis, dim in own.items() if dim not in known and axis < len(sizes)}
-            for axis, dim in list(own.items()):
-                if sizes[axis] == 1 and self.judging.wanted and dim in self.given.sizes(self.original.graph).chosen:
-                    del own[axis]
-                    self.notes.append(f"{_told(dim)} of {name!r} is fixed at 1: ONNX Runtime takes no other that was tried")
+            name, sizes = value.name or "", _shape_of(values[value.name or ""])
+            declared = () if static or name in (self.given.shapes or {}) else type_of(value).shape or ()
+            own = {
+                axis: dim for axis, dim in enumerate(declared) if isinstance(dim, str) and dim not in self.given.dims
+            }
+            for axis in [axis for axis, dim in own.items() if sizes[axis] == 1 and dim in chosen]:
+                dim = own.pop(axis)  # we choose no size of one, unless the original takes no other
+                self.notes.append(f"{_told(dim)} of {name!r} is fixed at 1: ONNX Runtime takes no other that was tried")
             axes.append(own)
         return axes
 
-    def _task(self, lifted: Lifted, values: Mapping[str, Any], axes: Sequence[Mapping[int, str]]) -> dict[str, Any]:
+    def _task(self, lifted: Lifted, axes: Sequence[Mapping[int, str]], runs: int) -> dict[str, Any]:
         """Return what the child is told."""
         graph = self.original.graph
-        outputs = [value.name or "" for value in graph.outputs]
         names = [value.name or "" for value in graph.inputs]
-        dims = {name: {str(axis): dim for axis, dim in own.items()} for name, own in zip(names, axes, strict=True)}
         return {
             "side": "export",
             "kind": self.kind,
+            "job": str(self.job),
             "source": str(lifted.save(self.job / "lifted_files")[0]),
             "product": str(self.product),
-            "phase": str(self.job / "phase"),
-            "types": {},
+            "inputs": "inputs_0",
+            "runs": runs,
             "open": [list(own) for own in axes],
-            "inputs_names": names,
-            "outputs": outputs,
-            "runs": self.kind != ONNX and self.judging.wanted,
+            "names": names,
+            "outputs": [value.name or "" for value in graph.outputs],
             "external_data": lifted.report.weight_bytes > LARGEST_INSIDE,
             "interface": {
                 "model": self.name,
                 "inputs": {name: str(type_of(value)) for name, value in zip(names, graph.inputs, strict=True)},
                 "outputs": {value.name or "": str(type_of(value)) for value in graph.outputs},
-                "open": dims,
+                "open": [{str(axis): dim for axis, dim in own.items()} for own in axes],
             },
         }
 
-    def _child(self, task: Mapping[str, Any], lifted: Lifted) -> dict[str, Any]:
+    def _child(self, task: dict[str, Any], lifted: Lifted) -> dict[str, Any]:
         """Let torch make the product."""
         try:
-            return run_child(self.job, {**task, "runs": False}, "torch", self.limits, WORKER)
+            return run_child(self.job, task, "torch", self.limits, WORKER)
         except ChildError as error:
             raise explain(error, self._phase(), lifted, self._operators()) from error
 
@@ -226,40 +215,32 @@ class _Export:
         values: Mapping[str, Any],
         axes: Sequence[dict[int, str]],
         lifted: Lifted,
-        pair: Pair,
+        pair: ExportedPair,
     ) -> dict[str, int]:
         """Return the sizes that torch has fixed, by name. One that the original takes in others is an error."""
         names = list(values)
         fixed: dict[str, int] = {}
         for each in found:
-            dim = axes[each["input"]].pop(each["axis"])
-            fixed[dim] = each["size"]
-            if self.judging.wanted and not self._takes_another(dim, each["size"], pair):
-                told = f"{_told(dim)} of {names[each['input']]!r} is fixed at {each['size']}"
-                self.notes.append(f"{told}: ONNX Runtime takes no other that was tried")
+            dim, size, name = axes[each["input"]].pop(each["axis"]), each["size"], names[each["input"]]
+            if self.judging.wanted and (dim in fixed or not self._takes_another(dim, size, pair)):
+                fixed[dim] = size
+                self.notes.append(
+                    f"{_told(dim)} of {name!r} is fixed at {size}: ONNX Runtime takes no other that was tried"
+                )
                 continue
             place, nodes, line = locate([each["line"]], lifted, self._operators())
-            option = f"--dim {dim}={each['size']}" if not is_invented_size(dim) else f"--shape {names[each['input']]}=..."
+            option = f"--shape {name}=..." if is_invented_size(dim) else f"--dim {dim}={size}"
             raise ExportError(
-                f"torch cannot leave {_told(dim)} of input {quote(names[each['input']])} open: it takes {each['size']} "
-                f"for the only size{place}. Fix it ({option}), or fix all (--static).",
+                f"torch cannot leave {_told(dim)} of input {quote(name)} open: it takes {size} for the only "
+                f"size{place}. Fix it ({option}), or fix all sizes (--static).",
                 nodes,
                 line,
             )
         return fixed
 
-    def _takes_another(self, dim: str, size: int, pair: Pair) -> bool:
+    def _takes_another(self, dim: str, size: int, pair: ExportedPair) -> bool:
         """Tell whether the original takes another size of a dimension."""
-        for other in (size + 1, size * 2):
-            values = self.given.make(self.original.graph, sizes={dim: other})
-            try:
-                pair.run_original(values)
-            except ChildError as error:
-                if not error.refused:
-                    raise
-                continue
-            return True
-        return False
+        return any(pair.takes(self.given, {dim: other}) for other in (size + 1, size * 2))
 
     def _facts(
         self,
@@ -268,30 +249,37 @@ class _Export:
         fixed: Mapping[str, int],
         operators: Mapping[str, int],
         values: Mapping[str, Any],
-        static: bool,
     ) -> Facts:
-        graph = lifted.model.graph
+        """Return what is told of the export."""
         left = dict.fromkeys(dim for own in axes for dim in own.values())
-        given: dict[str, int] = {**self.given.dims, **fixed}
+        known: dict[str, int] = {**self.given.dims, **fixed}
         for value in self.original.graph.inputs:
             for axis, dim in enumerate(type_of(value).shape or ()):
-                if isinstance(dim, str) and dim not in left and not is_invented_size(dim):
-                    given.setdefault(dim, _shape_of(values[value.name or ""])[axis])
+                if isinstance(dim, str) and dim not in left:
+                    known.setdefault(dim, _shape_of(values[value.name or ""])[axis])
+        graph = lifted.model.graph
         return Facts(
             self.kind,
             {value.name or "": str(type_of(value)) for value in graph.inputs},
             {value.name or "": str(type_of(value)) for value in graph.outputs},
-            tuple(dim for dim in left if not is_invented_size(dim)) + (("sizes without a name",) if any(map(is_invented_size, left)) else ()),
-            given,
+            tuple(dict.fromkeys("?" if is_invented_size(dim) else dim for dim in left)),
+            {dim: size for dim, size in known.items() if not is_invented_size(dim)},
             operators,
         )
 
     def _checking(self, values: Mapping[str, Any], static: bool) -> Checking:
-        shapes = _shapes(values) if static else self.given.shapes or {}
-        limits = {"timeout": self.limits.seconds, "memory": self.limits.memory}
-        judging = {"rtol": self.judging.rtol, "atol": self.judging.atol, "seed": self.given.seed}
-        dims = {} if static else self.given.dims
-        return Checking(self.judging.wanted, inputs=self.given.values, shapes=shapes, dims=dims, **judging, **limits)
+        """Return how an ONNX model that torch wrote is compared with the original."""
+        return Checking(
+            self.judging.wanted,
+            inputs=self.given.values,
+            shapes=_shapes(values) if static else self.given.shapes or {},
+            dims={} if static else self.given.dims,
+            seed=self.given.seed,
+            rtol=self.judging.rtol,
+            atol=self.judging.atol,
+            timeout=self.limits.seconds,
+            memory=self.limits.memory,
+        )
 
 
 LARGEST_INSIDE = 1_800_000_000

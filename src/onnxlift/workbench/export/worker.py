@@ -1,8 +1,8 @@
 """The program of the child process: `python -m onnxlift.workbench.export.worker FOLDER`.
 
 It loads the lifted source of the task, traces it, and writes the product: a program, a compiled package or an ONNX
-model. Then it loads what it has written, and runs it on FOLDER/inputs. A task with `loads` does only this last part.
-FOLDER/phase says what is being done, also if the process ends without an answer.
+model. Then it loads what it has written, and runs it on FOLDER/inputs_N, which leaves FOLDER/result_N, for as many as
+the task says. FOLDER/phase says what is being done, also if the process ends without an answer.
 """
 
 from __future__ import annotations
@@ -18,40 +18,51 @@ import torch
 
 from onnxlift.run import to_argument, to_result
 from onnxlift.verification.candidate import load_candidate
+from onnxlift.verification.values import read_values, write_values
 from onnxlift.verification.worker import Ran, main
 
 from .compiling import compile_package, load_package
 from .tracing import trace
 
 Answer = dict[str, Any]
+REFUSALS = (RuntimeError, AssertionError, ValueError, TypeError, IndexError)
+"""What programs raise for arguments that they do not take."""
 
 
 def run(task: dict[str, Any], inputs: dict[str, Any]) -> Ran:
-    """Do the task; return what the product computes of the inputs, and the answer."""
-    answer: Answer = {}
-    product = Path(task["product"])
-    arguments = [to_argument(value) for value in inputs.values()]
-    if not task.get("loads"):
-        answer = _make(task, arguments, product)
-    if task["kind"] == "onnx" or not task["runs"]:
+    """Make the product, load it again, and run it on all inputs of the task. Return the answer."""
+    answer = _make(task, [to_argument(value) for value in inputs.values()])
+    if task["kind"] == "onnx":
         return {}, answer, None
+    product = Path(task["product"])
     _phase(task, "loading")
     program = load_package(product) if task["kind"] == "aoti" else load_program(product)
     _phase(task, "running")
-    with torch.no_grad():
-        results = program(*arguments)
-    values = results if isinstance(results, tuple | list) and len(task["outputs"]) != 1 else (results,)
-    if len(values) == 1 and isinstance(values[0], list | tuple) and task["kind"] == "aoti":
-        values = values[0]
-    outputs = {name: to_result(value) for name, value in zip(task["outputs"], values, strict=True)}
-    return outputs, {**answer, "runtime": f"torch {torch.__version__}"}, None
+    refusals = [_run_on(program, number, task) for number in range(task["runs"])]
+    return {}, {**answer, "refusals": refusals, "runtime": f"torch {torch.__version__}"}, None
 
 
-def _make(task: dict[str, Any], arguments: list[Any], product: Path) -> Answer:
+def _run_on(program: Callable[..., Any], number: int, task: dict[str, Any]) -> str:
+    """Run the program on the inputs of a number, and write what it computes; or return why it does not."""
+    job = Path(task["job"])
+    arguments = [to_argument(value) for value in read_values(job / f"inputs_{number}").values()]
+    try:
+        with torch.no_grad():
+            results = program(*arguments)
+    except REFUSALS as error:
+        return f"{type(error).__name__}: {str(error).strip()[:400]}"
+    names = task["outputs"]
+    is_one = len(names) == 1 and not (task["kind"] == "aoti" and isinstance(results, list | tuple))
+    values = (results,) if is_one else results
+    write_values(job / f"result_{number}", {n: to_result(value) for n, value in zip(names, values, strict=True)})
+    return ""
+
+
+def _make(task: dict[str, Any], arguments: list[Any]) -> Answer:
     """Trace the lifted module, and write the product."""
     _phase(task, "lifting")
-    module = load_candidate(Path(task["source"]), input_types=task["types"]).model
-    kind = task["kind"]
+    module = load_candidate(Path(task["source"])).model
+    kind, product = task["kind"], Path(task["product"])
     _phase(task, "tracing")
     if kind == "aoti":
         module.requires_grad_(False)
@@ -79,7 +90,7 @@ def load_program(product: Path) -> Callable[..., Any]:
 
 
 def _write_onnx(program: torch.export.ExportedProgram, product: Path, task: dict[str, Any]) -> None:
-    names = {"input_names": task["inputs_names"], "output_names": task["outputs"]}
+    names = {"input_names": task["names"], "output_names": task["outputs"]}
     written = torch.onnx.export(program, (), dynamo=True, verbose=False, **names)
     assert written is not None
     written.save(product, external_data=task["external_data"])
@@ -98,7 +109,7 @@ def _operators(program: torch.export.ExportedProgram) -> dict[str, int]:
 
 def _phase(task: dict[str, Any], name: str) -> None:
     """Note what is being done."""
-    Path(task["phase"]).write_text(name, encoding="utf-8")
+    (Path(task["job"]) / "phase").write_text(name, encoding="utf-8")
 
 
 if __name__ == "__main__":

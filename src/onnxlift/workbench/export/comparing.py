@@ -22,14 +22,14 @@ class ExportedPair(Pair):
 
     What the two compute of the inputs of number N is in the files `original_N` and `result_N` of the folder."""
 
-    def run_originals(self, given: Given) -> list[Values]:
+    def run_originals(self, given: Given, *, once: bool = False) -> list[Values]:
         """Run the original at sizes that it takes: some that suit it, others if sizes are open, and a batch of one.
 
-        Return the inputs."""
+        Return the inputs: only the first, if it is to run `once`."""
         sets = [self.find_inputs(given)]
         self._keep(0)
         sizes = given.sizes(self.original)
-        if not sizes.chosen:
+        if once or not sizes.chosen:
             return sets
         others = self.find_other_inputs(given)
         if others is None:

@@ -10,16 +10,21 @@ it, so that up to four are tried until one follows the model:
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
+import sympy
 import torch
 from torch._C import DispatchKey
 from torch.export import Dim, ExportedProgram
 from torch.fx.experimental import _config
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._sympy.functions import Mod, PythonMod
 
 WAYS = ((Dim.DYNAMIC, True), (Dim.DYNAMIC, False), (Dim.AUTO, True), (Dim.AUTO, False))
 """The hint for open sizes, and whether a size may be one."""
@@ -59,47 +64,73 @@ def trace(
         )
         layers = recurrent_layers() if keep_recurrent else nullcontext()
         try:
-            with SETTINGS.patch(backed_size_oblivious=may_be_one), layers:
+            with SETTINGS.patch(backed_size_oblivious=may_be_one), layers, noted_guards(source) as guards:
                 program = torch.export.export(module, tuple(arguments), dynamic_shapes=shapes if is_open else None)
         except RuntimeError as failed:  # the base of what torch raises if it cannot follow a program
             error = failed
             continue
-        return program, find_fixed(program, arguments, open_axes, source)
+        allow_sizes_of_one(program)
+        return program, find_fixed(program, arguments, open_axes, guards)
     assert error is not None
     raise error
 
 
+Guards = list[tuple[Any, int]]
+"""What torch takes for given about sizes, each with the line of the source at which it does; 0 if that is not known."""
+
+
+@contextmanager
+def noted_guards(source: str) -> Iterator[Guards]:
+    """Note what torch takes for given while it traces."""
+    guards: Guards = []
+    log = ShapeEnv._log_guard
+
+    def note(self: ShapeEnv, prefix: str, guard: Any, forcing_spec: bool) -> None:
+        guards.append((guard, _line_of(source)))
+        log(self, prefix, guard, forcing_spec)
+
+    with patch.object(ShapeEnv, "_log_guard", note):
+        yield guards
+
+
+def _line_of(source: str) -> int:
+    """Return the line of a file that is being executed, the innermost if there are several; 0 if there is none."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename != source:
+        frame = frame.f_back
+    return 0 if frame is None else frame.f_lineno
+
+
+def allow_sizes_of_one(program: ExportedProgram) -> None:
+    """Let the program take sizes of one where torch refuses them only since it has chosen a kernel for others.
+
+    The program is the same for both: an operator that does not take a size of one would refuse it by itself."""
+    program._guards_code = [guard for guard in program._guards_code if not _NOT_ONE.fullmatch(guard)]
+
+
+_NOT_ONE = re.compile(r"L\['\w+'\]\.size\(\)\[\d+\] != 1")
+
+
 def find_fixed(
-    program: ExportedProgram, arguments: Sequence[Any], open_axes: Sequence[Sequence[int]], source: str
+    program: ExportedProgram, arguments: Sequence[Any], open_axes: Sequence[Sequence[int]], guards: Guards
 ) -> list[FixedSize]:
-    """Return the sizes that should be open and are numbers in the program."""
+    """Return the sizes that should be open, and of which torch takes a number for given."""
     names = iter(program.graph_signature.user_inputs)
     held = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
-    line = _culprit(program, source)
+    equal = [(guard, line) for guard, line in guards if isinstance(guard, sympy.Eq) and not guard.has(Mod, PythonMod)]
+    numbers = [(guard, line) for guard, line in equal if guard.lhs.is_number or guard.rhs.is_number]
     fixed: list[FixedSize] = []
     for index, (argument, axes) in enumerate(zip(arguments, open_axes, strict=True)):
         for value in argument if isinstance(argument, list) else [argument]:
             node = held.get(str(next(names)))
             shape = () if node is None else getattr(node.meta.get("val"), "shape", ())
-            numbers = [axis for axis in axes if axis < len(shape) and isinstance(shape[axis], int)]
-            fixed += [FixedSize(index, axis, int(value.shape[axis]), line) for axis in numbers]
+            for axis in (axis for axis in axes if axis < len(shape)):
+                size = shape[axis]
+                symbols = set() if isinstance(size, int) else size.node.expr.free_symbols
+                lines = [line for guard, line in numbers if not symbols or symbols & guard.free_symbols]
+                if isinstance(size, int) or lines:
+                    fixed.append(FixedSize(index, axis, int(value.shape[axis]), lines[0] if lines else 0))
     return fixed
-
-
-def _culprit(program: ExportedProgram, source: str) -> int:
-    """Return the line of the source at which torch fixed sizes; 0 if it does not tell, or tells several."""
-    environment = next(
-        (
-            node.meta["val"].fake_mode.shape_env
-            for node in program.graph.nodes
-            if isinstance(node.meta.get("val"), torch.Tensor) and hasattr(node.meta["val"], "fake_mode")
-        ),
-        None,
-    )
-    found = getattr(environment, "replacements_slocs", {})
-    where = re.compile(rf"{re.escape(source)}:(\d+)")
-    lines = {int(match[1]) for place in found.values() for match in where.finditer(str(place))}
-    return lines.pop() if len(lines) == 1 else 0
 
 
 Shapes = Callable[..., tuple[torch.Tensor, ...]]

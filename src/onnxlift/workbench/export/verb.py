@@ -115,16 +115,17 @@ class _Export:
         pair = self._pair()
         sets = [self.given.make(self.original.graph)]
         if self.judging.wanted:
-            sets = pair.run_originals(self.given)
-        values = sets[0]
-        if static:
-            del sets[1:]
+            sets = pair.run_originals(self.given, once=static)
+        # Torch is shown inputs without sizes of one, if there are any: it takes one for a constant.
+        shown = min(range(len(sets)), key=lambda number: 1 in self._open_sizes(sets[number]))
+        values = sets[shown]
         lifted = self._lifted(_shapes(values) if static else None)
         axes = self._open_axes(values, static)
         check_memory(self.name, self.kind, lifted.report.weight_bytes, self.limits)
         for number, each in enumerate(sets):
             write_values(self.job / f"inputs_{number}", each)
-        answer = self._child(self._task(lifted, axes, len(sets) if self.judging.wanted else 0), lifted)
+        task = {**self._task(lifted, axes), "inputs": f"inputs_{shown}", "runs": len(sets) * self.judging.wanted}
+        answer = self._child(task, lifted)
         fixed = self._judge_fixed(answer["fixed"], values, axes, lifted, pair)
         facts = self._facts(lifted, axes, fixed, answer["operators"], values)
         notes = tuple(self.notes)
@@ -154,6 +155,15 @@ class _Export:
         fix_sizes(model, shapes, {} if fixed is not None else self.given.dims)
         return lift(model, name=name or self.name)
 
+    def _open_sizes(self, values: Mapping[str, Any]) -> list[int]:
+        """Return the sizes of inputs that the model leaves open."""
+        return [
+            size
+            for value in self.original.graph.inputs
+            for size, dim in zip(_shape_of(values[value.name or ""]), type_of(value).shape or (), strict=False)
+            if isinstance(dim, str)
+        ]
+
     def _open_axes(self, values: Mapping[str, Any], static: bool) -> list[dict[int, str]]:
         """Return the axes of each input that are to stay open, with their names."""
         chosen = self.given.sizes(self.original.graph).chosen
@@ -170,7 +180,7 @@ class _Export:
             axes.append(own)
         return axes
 
-    def _task(self, lifted: Lifted, axes: Sequence[Mapping[int, str]], runs: int) -> dict[str, Any]:
+    def _task(self, lifted: Lifted, axes: Sequence[Mapping[int, str]]) -> dict[str, Any]:
         """Return what the child is told."""
         graph = self.original.graph
         names = [value.name or "" for value in graph.inputs]
@@ -180,8 +190,6 @@ class _Export:
             "job": str(self.job),
             "source": str(lifted.save(self.job / "lifted_files")[0]),
             "product": str(self.product),
-            "inputs": "inputs_0",
-            "runs": runs,
             "open": [list(own) for own in axes],
             "names": names,
             "outputs": [value.name or "" for value in graph.outputs],

@@ -38,6 +38,7 @@ NAMES = (
         "diff",
         "draw",
         "edit",
+        "export",
         "expose",
         "extract",
         "infer",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .workbench.bisect import bisect
     from .workbench.diff import diff
     from .workbench.draw import draw
+    from .workbench.export import export
     from .workbench.expose import expose
     from .workbench.extract import extract
     from .workbench.infer import infer
@@ -45,6 +46,7 @@ _HOMES = {
     "diff": ".workbench.diff",
     "draw": ".workbench.draw",
     "edit": ".workbench.edit",
+    "export": ".workbench.export",
     "expose": ".workbench.expose",
     "extract": ".workbench.extract",
     "infer": ".workbench.infer",
@@ -78,6 +80,7 @@ __all__ = [
     "diff",
     "draw",
     "edit",
+    "export",
     "expose",
     "extract",
     "infer",

@@ -24,6 +24,7 @@ COMMANDS: dict[str, list[str]] = {
     "diff": ["a.onnx", "b.onnx"],
     "draw": ["a.onnx"],
     "edit": ["a.onnx", "--rename", "Q=query"],
+    "export": ["a.onnx", "--static", "-o", "out/a.pt2"],
     "expose": ["a.onnx", "Q"],
     "extract": ["a.onnx", "--to", "Q"],
     "infer": ["a.onnx"],

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -47,12 +48,15 @@ class Limits:
 
 class ChildError(VerifyError):
     """A side did not finish. It `crashed` if its process died, instead of reporting an error. It `refused` its inputs
-    if it was loaded, and failed while it ran."""
+    if it was loaded, and failed while it ran. `answer` is what it told of its error, if it did."""
 
-    def __init__(self, message: str, crashed: bool = False, refused: bool = False) -> None:
+    def __init__(
+        self, message: str, crashed: bool = False, refused: bool = False, answer: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__(message)
         self.crashed = crashed
         self.refused = refused
+        self.answer = answer or {}
 
 
 class LoadingError(Exception):
@@ -78,7 +82,7 @@ def run_child(job: Path, task: dict[str, Any], who: str, limits: Limits, worker:
     if answer is None:
         raise ChildError(f"{who} gave no answer.{tail(job / 'log.txt')}", crashed=True)
     if "error" in answer:
-        raise ChildError(f"{who} failed: {answer['error']}", refused=answer.get("loaded", True))
+        raise ChildError(f"{who} failed: {answer['error']}", refused=answer.get("loaded", True), answer=answer)
     return answer
 
 

@@ -204,7 +204,10 @@ def _work_on_samples(folder: Path) -> None:
             "folder": str(folder / name),
             "stem": name,
             "steps": [{"step": step, "options": options, "save": True} for step, options in steps],
-            **{"shapes": {}, "inputs": [], "examples": {}, "given": {}},
+            "shapes": {},
+            "inputs": [],
+            "examples": {},
+            "given": {},
         }
         work(task, lambda told: None)
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
@@ -97,12 +97,18 @@ def read_answer(job: Path) -> dict[str, Any] | None:
 def _start(job: Path, worker: str, log: IO[bytes]) -> subprocess.Popen[bytes] | Forked:
     """Start the worker: as a fork if we may, else as a new Python."""
     if can_fork():
-        return Forked(lambda: import_module(worker).main(job), log.fileno())
+        return Forked(lambda: _run_as_program(worker, str(job)), log.fileno())
     # -P: import nothing from the current folder, which may be the model's.
     command = [sys.executable, "-P", "-m", worker, str(job)]
     return subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=child_environment(), start_new_session=True
     )
+
+
+def _run_as_program(module: str, *arguments: str) -> None:
+    """Run a module in this process as `python -m` would."""
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 def _watch(process: subprocess.Popen[bytes] | Forked, who: str, limits: Limits) -> None:

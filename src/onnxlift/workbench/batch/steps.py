@@ -33,12 +33,12 @@ class Verb:
     more: tuple[str, ...] = ()
     """Where its `**options` go: functions or classes, as `module:name`."""
     runs: tuple[str, ...] = ()
-    """Packages that it runs models with. They are imported once, and not for each model."""
+    """Packages and modules that it runs models with. They are imported once, and not for each model."""
 
 
 CHECKING = ("onnxlift.workbench.report:Checking",)
-ORT = ("onnxruntime",)
-BOTH = ("onnxruntime", "torch")
+ORT = ("onnxruntime", "onnxlift.verification.reference")
+BOTH = (*ORT, "torch", "onnxlift.verification.candidate")
 
 VERBS = {
     verb.name: verb
@@ -47,7 +47,7 @@ VERBS = {
         Verb("opset", gives_model=True, writes=".onnx", more=CHECKING, runs=ORT),
         Verb("quantize", gives_model=True, writes=".onnx", more=CHECKING, runs=ORT),
         Verb("convert", function="lift", writes=""),
-        Verb("export", writes=".pt2", runs=BOTH),
+        Verb("export", writes=".pt2", runs=(*BOTH, "onnxlift.workbench.export.worker")),
         Verb("verify", more=("onnxlift.api:lift",), runs=BOTH),
         Verb("profile"),
         Verb("lint"),
@@ -231,6 +231,6 @@ def is_saved(steps: Sequence[Step], number: int) -> bool:
 
 
 def needed_packages(steps: Sequence[Step]) -> list[str]:
-    """Return the packages that the steps run models with, as far as they are installed."""
+    """Return the packages and modules that the steps run models with, as far as they are installed."""
     wanted = dict.fromkeys(name for step in steps for name in step.verb.runs)
-    return [name for name in wanted if find_spec(name) is not None]
+    return [name for name in wanted if find_spec(name.partition(".")[0]) is not None]

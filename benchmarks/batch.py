@@ -86,7 +86,7 @@ def timed(call: Callable[[], Any]) -> float:
 
 
 def processor_time(server: int | None = None) -> float:
-    """The time that processors have spent for this process and those it has waited for, and for a server and its own."""
+    """The time that processors have spent on this process, on a server, and on those that they have waited for."""
     spent = sum(os.times()[:4])
     if server is not None:
         fields = Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()
@@ -150,8 +150,8 @@ def compare(folder: Path, models: list[Path], size: int, title: str, steps: list
             gains.append(took["one"] / took["two"])
             costs.append(took["one"] / took["loop"] - 1)
             print(
-                f"  {start + 1:>5,} to {start + len(chunk):>5,}: loop {took['loop']:6.2f} s, one job {took['one']:6.2f} s, "
-                f"two jobs {took['two']:6.2f} s, two to one {gains[-1]:.2f}, overhead {costs[-1]:+.1%}",
+                f"  {start + 1:>5,} to {start + len(chunk):>5,}: loop {took['loop']:6.2f} s, "
+                f"one job {took['one']:6.2f} s, two jobs {took['two']:6.2f} s, two to one {gains[-1]:.2f}, overhead {costs[-1]:+.1%}",
                 flush=True,
             )
     share, overhead = looking / totals["loop"], totals["one"] / totals["loop"] - 1

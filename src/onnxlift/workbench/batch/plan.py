@@ -219,7 +219,13 @@ def _open_sizes(config: Config, shapes: Mapping[str, Mapping[str, Any]], looks: 
     yield ""
     yield "  input_shapes:"
     yield f"    {model}:"
-    yield from (f"      {name}: [{', '.join(['1'] * (shape.count(',') + 1))}]" for name, shape in inputs.items())
+    yield from (f"      {name}: [{', '.join(_suggested(shape))}]" for name, shape in inputs.items())
+
+
+def _suggested(shape: str) -> list[str]:
+    """Return the sizes of a shape as a suggestion: 1 for each that is open."""
+    sizes = shape.strip("()").split(",") if shape.startswith("(") else []
+    return [size.strip() if size.strip().isdigit() else "1" for size in sizes if size.strip()]
 
 
 def _unused(config: Config, models: Sequence[str]) -> Iterator[str]:

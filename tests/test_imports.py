@@ -46,7 +46,7 @@ LAYERS = (
     ("ir.graph",),
     ("unforeseen",),
     ("stages", "report", "run", "saving"),
-    ("sizes", "terminal"),
+    ("sizes", "terminal", "envelope"),
     ("errors",),
 )
 """From the top down: what is in a layer may import what is in the layers below it, and in its own package."""

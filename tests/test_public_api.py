@@ -33,10 +33,12 @@ NAMES = (
         "verify",
     }
     | {
+        "batch",
         "bisect",
         "diff",
         "draw",
         "edit",
+        "export",
         "expose",
         "extract",
         "infer",

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from .lifted import Lifted
     from .verification.verify import verify
     from .workbench import edit
+    from .workbench.batch import batch
     from .workbench.bisect import bisect
     from .workbench.diff import diff
     from .workbench.draw import draw
+    from .workbench.export import export
     from .workbench.expose import expose
     from .workbench.extract import extract
     from .workbench.infer import infer
@@ -39,10 +41,12 @@ _HOMES = {
     "convert": ".api",
     "lift": ".api",
     "verify": ".verification.verify",
+    "batch": ".workbench.batch",
     "bisect": ".workbench.bisect",
     "diff": ".workbench.diff",
     "draw": ".workbench.draw",
     "edit": ".workbench.edit",
+    "export": ".workbench.export",
     "expose": ".workbench.expose",
     "extract": ".workbench.extract",
     "infer": ".workbench.infer",
@@ -70,11 +74,13 @@ __all__ = [
     "OutputError",
     "UnsupportedError",
     "VerifyError",
+    "batch",
     "bisect",
     "convert",
     "diff",
     "draw",
     "edit",
+    "export",
     "expose",
     "extract",
     "infer",

@@ -18,11 +18,13 @@ Run = Callable[..., tuple[int, str, str]]
 PAGES = Path(__file__).parents[2] / "docs" / "workbench"
 
 COMMANDS: dict[str, list[str]] = {
+    "batch": ["batch.yml"],
     "bisect": ["a.onnx", "b.onnx"],
     "convert": ["a.onnx", "-o", "out", "--verify"],
     "diff": ["a.onnx", "b.onnx"],
     "draw": ["a.onnx"],
     "edit": ["a.onnx", "--rename", "Q=query"],
+    "export": ["a.onnx", "--static", "-o", "out/a.pt2"],
     "expose": ["a.onnx", "Q"],
     "extract": ["a.onnx", "--to", "Q"],
     "infer": ["a.onnx"],
@@ -48,6 +50,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     next(node for node in model.graph.node if node.op_type == "Relu").op_type = "Sigmoid"
     onnx.save(model, "b.onnx")
     Path("broken.onnx").write_bytes(b"\x08\x08:\xff\xff garbage")
+    Path("batch.yml").write_text("inputs: a.onnx\nsteps: [lint]\nopen_sizes: keep\n", encoding="utf-8")
+    Path("broken.yml").write_text("inputs: a.onnx\nsteps: [lnit]\n", encoding="utf-8")
 
 
 def test_every_command_is_here() -> None:
@@ -69,7 +73,8 @@ def test_the_envelope_and_its_page(run: Run, command: str) -> None:
 
 @pytest.mark.parametrize("command", [name for name, arguments in COMMANDS.items() if arguments])
 def test_trouble_is_an_envelope_too(run: Run, command: str) -> None:
-    arguments = ["broken.onnx" if argument == "a.onnx" else argument for argument in COMMANDS[command]]
+    broken = {"a.onnx": "broken.onnx", "batch.yml": "broken.yml"}
+    arguments = [broken.get(argument, argument) for argument in COMMANDS[command]]
     status, out, err = run(command, *arguments, "--json")
     assert status == 2 and "Traceback" not in err
     found = json.loads(out)

@@ -29,20 +29,23 @@ from .options import (
 )
 
 Change = tuple[Sequence[str], Callable[..., Any]]
-"""The models, and the verb that returns a ModelReport for each."""
+"""The models, and the verb that returns a ModelReport for each, or one that is saved and told in the same way."""
 
 
-def changes_models(command: Callable[..., Change]) -> Callable[..., None]:
+def changes_models(
+    command: Callable[..., Change], suffix: Callable[..., str] = lambda **options: ""
+) -> Callable[..., None]:
     """Return a command that changes models, with all the options that such commands share.
 
     `command` takes the arguments and options of its own. It returns the models, and the verb with these options
-    bound. The verb runs on each model, and takes the shared options too."""
+    bound. The verb runs on each model, and takes the shared options too. `suffix` is that of the files that are written
+    to a folder, given the same arguments and options, if it is another than that of the models."""
 
     @wraps(command)
     def run(*arguments: Any, **options: Any) -> None:
         shared = {name: options.pop(name) for name in _SHARED}
         models, verb = command(*arguments, **options)
-        _change(command.__name__, models, verb, **shared)
+        _change(command.__name__, models, verb, suffix(**options), **shared)
 
     own = inspect.signature(command, eval_str=True).parameters.values()
     vars(run)["__signature__"] = inspect.Signature([*own, *_SHARED.values()], return_annotation=None)
@@ -53,6 +56,7 @@ def _change(
     command: str,
     models: Sequence[str],
     verb: Callable[..., Any],
+    suffix: str,
     *,
     output: Output = None,
     verify: Verify = True,
@@ -83,7 +87,9 @@ def _change(
         timeout=timeout,
         memory=memory,
     )
-    change_each(command, models, complete, Target(output, force, external_data), json=json, quiet=quiet, jobs=jobs)
+    change_each(
+        command, models, complete, Target(output, force, external_data, suffix), json=json, quiet=quiet, jobs=jobs
+    )
 
 
 _SHARED = {

@@ -39,6 +39,8 @@ class Target:
     output: str | None
     force: bool = False
     external_data: str = "auto"
+    suffix: str = ""
+    """The suffix of results in a folder, if it is not that of the model."""
 
     @property
     def is_stream(self) -> bool:
@@ -50,7 +52,8 @@ class Target:
             return None
         path = Path(self.output)
         if path.is_dir() or self.output.endswith(("/", os.sep)):
-            return path / (Path(model).name if model != STANDARD else "model.onnx")
+            name = Path(model).name if model != STANDARD else "model.onnx"
+            return path / (Path(name).with_suffix(self.suffix) if self.suffix else name)
         if is_one_of_many:
             raise OutputError(f"{self.output!r} is no folder, and there are several models: add a / to its end.")
         return path

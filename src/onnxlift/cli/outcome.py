@@ -6,10 +6,10 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
+from onnxlift.envelope import envelope
+
 YES, NO, TROUBLE = 0, 1, 2
 """The exit status, as diff and grep have it. Scripts can tell a wrong model (1) from a run that failed (2)."""
-
-SCHEMA = "onnxlift/1"
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,5 @@ class Outcome:
             print(self.text, file=file)
 
     def envelope(self, command: str, model: str | None) -> dict[str, Any]:
-        """Return the JSON of this answer: the same envelope for all commands (docs/json.md)."""
-        envelope = {"schema": SCHEMA, "command": command, "model": model, "ok": self.ok, "data": self.data}
-        return {**envelope, "error": self.error} if self.error else envelope
+        """Return the JSON of this answer: the same envelope for all commands."""
+        return envelope(command, model, self.ok, self.data, self.error)

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import json
 import os
-import signal
+import runpy
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from onnxlift.errors import VerifyError
 from onnxlift.sizes import format_bytes
+
+from .forking import Forked, can_fork
+from .processes import describe_exit, free_memory, kill_family, memory_of
 
 WORKER = "onnxlift.verification.worker"
 ANSWER = "answer.json"
@@ -38,18 +42,21 @@ class Limits:
     def bytes(self) -> int | None:
         if self.memory is not None:
             return self.memory
-        free = _field(Path("/proc/meminfo"), "MemAvailable:")
+        free = free_memory()
         return None if free is None else free * 4 // 5
 
 
 class ChildError(VerifyError):
     """A side did not finish. It `crashed` if its process died, instead of reporting an error. It `refused` its inputs
-    if it was loaded, and failed while it ran."""
+    if it was loaded, and failed while it ran. `answer` is what it told of its error, if it did."""
 
-    def __init__(self, message: str, crashed: bool = False, refused: bool = False) -> None:
+    def __init__(
+        self, message: str, crashed: bool = False, refused: bool = False, answer: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__(message)
         self.crashed = crashed
         self.refused = refused
+        self.answer = answer or {}
 
 
 class LoadingError(Exception):
@@ -63,23 +70,19 @@ def run_child(job: Path, task: dict[str, Any], who: str, limits: Limits, worker:
     # An answer that an earlier side left in the folder must not be taken for the answer of this one.
     (job / ANSWER).unlink(missing_ok=True)
     (job / "task.json").write_text(json.dumps(task), encoding="utf-8")
-    # -P: import nothing from the current folder, which may be the model's.
-    command = [sys.executable, "-P", "-m", worker, str(job)]
     with (job / "log.txt").open("wb") as log:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_environment(), start_new_session=True
-        )
+        process = _start(job, worker, log)
         try:
             _watch(process, who, limits)
         finally:
             _kill(process)
-    if process.returncode != 0:
-        raise ChildError(f"{who} crashed ({_exit(process.returncode)}).{_tail(job / 'log.txt')}", crashed=True)
+    if process.returncode:
+        raise ChildError(f"{who} crashed ({describe_exit(process.returncode)}).{tail(job / 'log.txt')}", crashed=True)
     answer = read_answer(job)
     if answer is None:
-        raise ChildError(f"{who} gave no answer.{_tail(job / 'log.txt')}", crashed=True)
+        raise ChildError(f"{who} gave no answer.{tail(job / 'log.txt')}", crashed=True)
     if "error" in answer:
-        raise ChildError(f"{who} failed: {answer['error']}", refused=answer.get("loaded", True))
+        raise ChildError(f"{who} failed: {answer['error']}", refused=answer.get("loaded", True), answer=answer)
     return answer
 
 
@@ -91,15 +94,31 @@ def read_answer(job: Path) -> dict[str, Any] | None:
     return answer
 
 
-def _watch(process: subprocess.Popen[bytes], who: str, limits: Limits) -> None:
+def _start(job: Path, worker: str, log: IO[bytes]) -> subprocess.Popen[bytes] | Forked:
+    """Start the worker: as a fork if we may, else as a new Python."""
+    if can_fork():
+        return Forked(lambda: _run_as_program(worker, str(job)), log.fileno())
+    # -P: import nothing from the current folder, which may be the model's.
+    command = [sys.executable, "-P", "-m", worker, str(job)]
+    return subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=child_environment(), start_new_session=True
+    )
+
+
+def _run_as_program(module: str, *arguments: str) -> None:
+    """Run a module in this process as `python -m` would."""
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def _watch(process: subprocess.Popen[bytes] | Forked, who: str, limits: Limits) -> None:
     """Wait for the end of the process. Raises ChildError if it exceeds a limit."""
     deadline = time.monotonic() + limits.seconds
     most = limits.bytes
-    status = Path(f"/proc/{process.pid}/status")
     while process.poll() is None:
         if time.monotonic() > deadline:
             raise ChildError(f"{who} did not finish within {limits.seconds:g} seconds: raise the limit (--timeout).")
-        used = None if most is None else _field(status, "RssAnon:")
+        used = None if most is None else memory_of(process.pid)
         if most is not None and used is not None and used > most:
             raise ChildError(
                 f"{who} took more than {format_bytes(most)} of memory and was stopped: raise the limit (--memory), or "
@@ -108,41 +127,20 @@ def _watch(process: subprocess.Popen[bytes], who: str, limits: Limits) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def _kill(process: subprocess.Popen[bytes] | Forked) -> None:
     if process.poll() is None:
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)  # with the processes that it started: it has a session of its own
-        else:
-            process.kill()
+        kill_family(process.pid)  # with the processes that it started
         process.wait()
 
 
-def _field(path: Path, title: str) -> int | None:
-    """Return a number of bytes from the line `title` of a file under /proc, which has kB; None if there is none."""
-    try:
-        line = next(line for line in path.read_text().splitlines() if line.startswith(title))
-    except (OSError, StopIteration):
-        return None
-    return int(line.split()[1]) * 1024
-
-
-def _environment() -> dict[str, str]:
+def child_environment() -> dict[str, str]:
     """Return our environment, changed so that the child imports the same onnxlift as we do."""
     root = str(Path(__file__).parents[2])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def _exit(code: int) -> str:
-    if code >= 0:
-        return f"exit status {code}"
-    try:
-        return signal.Signals(-code).name
-    except ValueError:
-        return f"signal {-code}"
-
-
-def _tail(log: Path) -> str:
+def tail(log: Path) -> str:
     """Return the end of the log of a process, as a clause for a message."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - TAIL))

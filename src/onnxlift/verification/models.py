@@ -271,12 +271,16 @@ class Pair:
             return Run(described, (), f"the original runs on this, and the result does not: {error}")
         if runtime != self.runtime:
             self.notes.append(f"the result was run by {runtime}")
+        return Run(described, self.judged(values))
+
+    def judged(self, values: Mapping[str, Any]) -> tuple[Comparison, ...]:
+        """Compare the outputs that both have left for these inputs; if they differ, with regard to the rounding."""
         outputs = self.compared()
         if not all(each.passed for each in outputs) and not self.judge.is_given:
             self.judge.others = self.run_otherwise(values)
             outputs = self.compared()
             self.judge.others = []
-        return Run(described, outputs)
+        return outputs
 
     def compared(self) -> tuple[Comparison, ...]:
         """Compare the outputs that both have left."""

@@ -18,26 +18,30 @@ from .child import ANSWER, LoadingError
 from .values import read_values, write_values
 
 Answer = dict[str, Any]
+Ran = tuple[dict[str, Any], Answer, Callable[[], Answer] | None]
+"""The outputs of a side, its answer, and what is to be done when both are written."""
+Run = Callable[[dict[str, Any], dict[str, Any]], Ran]
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, run: Run | None = None) -> None:
+    """Do the task in the folder: by `run`, which is given the task and the inputs, or else as a side of `verify`."""
     task: dict[str, Any] = json.loads((folder / "task.json").read_text(encoding="utf-8"))
     inputs = read_values(folder / task.get("inputs", "inputs"))
     train: Callable[[], Answer] | None = None
     try:
-        outputs, answer, train = _run(task, inputs)
+        outputs, answer, train = (run or _run)(task, inputs)
         write_values(folder / task.get("results", task["side"]), outputs)
     except Exception as error:
         cause = error.__cause__ if isinstance(error, LoadingError) and error.__cause__ is not None else error
         text = f"{type(cause).__name__}: {str(cause).strip()[:2000]}{_place(cause, task)}"
-        answer = {"error": text, "loaded": cause is error}
+        answer = {"error": text, "loaded": cause is error, "lines": _lines(cause, task)}
     _write(answer, folder)
     if train is not None:  # by now the outputs are safe: it may take more than is allowed
         _write({**answer, "gradients": train()}, folder)
 
 
-def _run(task: dict[str, Any], inputs: dict[str, Any]) -> tuple[dict[str, Any], Answer, Callable[[], Answer] | None]:
-    """Run one side. Return its outputs, its answer, and what is to be done when both are written."""
+def _run(task: dict[str, Any], inputs: dict[str, Any]) -> Ran:
+    """Run one side."""
     if task["side"] == "reference":
         from .reference import run_reference
 
@@ -62,16 +66,22 @@ def _write(answer: Answer, folder: Path) -> None:
     (folder / "answer.part").replace(folder / ANSWER)
 
 
-def _place(error: BaseException, task: dict[str, Any]) -> str:
-    """Return the line of the lifted source in which the error happened, as a clause; empty if it was elsewhere."""
-    traceback, line = error.__traceback__, None
+def _lines(error: BaseException, task: dict[str, Any]) -> list[int]:
+    """Return the lines of the lifted source that were being executed when the error happened, the innermost last."""
+    traceback, lines = error.__traceback__, []
     while traceback is not None:
         if traceback.tb_frame.f_code.co_filename == task.get("source"):
-            line = traceback.tb_lineno
+            lines.append(traceback.tb_lineno)
         traceback = traceback.tb_next
+    return lines
+
+
+def _place(error: BaseException, task: dict[str, Any]) -> str:
+    """Return the line of the lifted source in which the error happened, as a clause; empty if it was elsewhere."""
+    lines = _lines(error, task)
     if isinstance(error, SyntaxError) and error.filename == task.get("source"):
         return ""  # its text tells the line
-    return "" if line is None else f" (line {line} of {Path(task['source']).name})"
+    return f" (line {lines[-1]} of {Path(task['source']).name})" if lines else ""
 
 
 if __name__ == "__main__":

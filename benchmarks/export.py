@@ -1,0 +1,275 @@
+"""What `export` exports, how fast the compiled packages are, and how much memory it takes.
+
+    python benchmarks/export.py corpus [--golden] [--architectures] [--packages FOLDER] [--files FILE ...]
+    python benchmarks/export.py speed [FILE ...] [--batch 1] [--rounds 30] [--open]
+    python benchmarks/export.py memory [--megabytes 1000]
+
+`corpus` exports the golden models, the architectures of benchmarks/fidelity.py with both exporters of PyTorch, and the
+models of packages (benchmarks/packages.py), each compared with ONNX Runtime. It prints one line each, and at the end
+what data decides. `speed` compiles models by `--aoti`, and prints the median of the ratio of their time and ONNX
+Runtime's: all run in turn, in one process, with one thread. Without a FILE it builds a MobileNet-v2, a ResNet-50 and a
+DeiT with random weights. Sizes are fixed, unless they are to be `--open`. `memory` exports a model with that many
+megabytes of weights, and prints the peak of memory that the child has taken, as a multiple of the weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import multiprocessing
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["TRANSFORMERS_VERBOSITY"] = "error"
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+import onnxlift
+from onnxlift.verification import child
+from onnxlift.workbench.export import ExportError
+
+BARS = {"small CNN": 1.3, "ResNet": 1.1, "transformer": 0.9}
+"""The most of ONNX Runtime's time that a compiled package should take."""
+
+
+# What can be exported
+
+
+def corpus(options: argparse.Namespace) -> int:
+    counts: Counter[str] = Counter()
+    decided: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for title, path in _models(options, Path(folder)):
+            start = time.monotonic()
+            outcome, text = _outcome(path, options.timeout)
+            counts[outcome] += 1
+            if outcome == "data decides":
+                decided.append(f"{title}: {text}")
+            print(f"{outcome:14} {title:48} {time.monotonic() - start:6.1f} s  {text[:240]}", flush=True)
+    print("\n".join(["", "What data decides:", *decided]) if decided else "")
+    print(", ".join(f"{outcome}: {count}" for outcome, count in counts.most_common()))
+    return 0 if counts.keys() <= {"exported", "data decides"} else 1
+
+
+def _outcome(path: Path, timeout: float) -> tuple[str, str]:
+    try:
+        report = onnxlift.export(path, timeout=timeout)
+    except ExportError as error:
+        return ("data decides" if error.is_data else "cannot"), str(error)
+    except onnxlift.OnnxLiftError as error:
+        return "trouble", str(error).splitlines()[0]
+    verification = report.verification
+    assert verification is not None
+    notes = "; ".join(report.notes)
+    return ("exported" if report.passed else "differs"), f"{verification.summary} {notes}"
+
+
+def _models(options: argparse.Namespace, folder: Path) -> Iterator[tuple[str, Path]]:
+    if options.golden or options.architectures:
+        from models.architectures import ARCHITECTURES
+        from models.every import EXAMPLES
+        from models.network import examples
+
+        names = [example.name for example in EXAMPLES] if options.golden else []
+        names += [example.name for example in examples(ARCHITECTURES)] if options.architectures else []
+        for name in dict.fromkeys(names):
+            path = folder / f"{name}.onnx"
+            with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=_in_silence) as pool:
+                error = pool.submit(_save, name, path).exception()
+            if error is None:
+                yield name, path
+                path.unlink()
+    if options.packages:
+        from packages import fetch
+
+        yield from ((path.name, path) for path in fetch(options.packages))
+    yield from ((path.name, path) for path in options.files)
+
+
+def _save(name: str, path: Path) -> None:
+    from models.every import save
+
+    save(name, path)
+
+
+def _in_silence() -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)
+
+
+# How fast it is
+
+
+def speed(options: argparse.Namespace) -> int:
+    from transformers import DeiTConfig, MobileNetV2Config, ResNetConfig
+
+    built: dict[str, tuple[str, Any]] = {
+        "mobilenet_v2": ("small CNN", MobileNetV2Config()),
+        "resnet_50": ("ResNet", ResNetConfig(num_labels=1000)),
+        "deit_tiny": (
+            "transformer",
+            DeiTConfig(hidden_size=192, num_attention_heads=3, intermediate_size=768, num_labels=1000),
+        ),
+    }
+    print(f"{'of ONNX Runtime':24}{'eager':>8}{'aoti':>8}{'bar':>8}{'compiled in':>14}", flush=True)
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        files = {path.stem: ("", path) for path in options.files}
+        if not files:
+            for name, (kind, config) in built.items():
+                files[name] = (kind, folder / f"{name}.onnx")
+                with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=_in_silence) as pool:
+                    pool.submit(_build, config, folder / f"{name}.onnx").result()
+        missed = 0
+        for name, (kind, path) in files.items():
+            ratios, seconds = _measure(path, folder / f"{name}.pt2", options)
+            bar = BARS.get(kind)
+            missed += bar is not None and ratios["aoti"] > bar
+            shown = "-" if bar is None else f"{bar:.2f}"
+            print(f"{name:24}{ratios['eager']:8.2f}{ratios['aoti']:8.2f}{shown:>8}{seconds:12.0f} s", flush=True)
+    return 1 if missed else 0
+
+
+def _build(config: Any, path: Path) -> None:
+    import torch
+    from transformers import AutoModelForImageClassification
+
+    torch.manual_seed(0)
+    model = AutoModelForImageClassification.from_config(config).eval()
+    names = {"input_names": ["pixel_values"], "output_names": ["logits"]}
+    axes = {"pixel_values": {0: "batch"}, "logits": {0: "batch"}}
+    model.config.return_dict = False
+    torch.onnx.export(model, (torch.randn(2, 3, 224, 224),), path, dynamo=False, dynamic_axes=axes, **names)
+
+
+def _measure(path: Path, package: Path, options: argparse.Namespace) -> tuple[Mapping[str, float], float]:
+    """Return the ratios to ONNX Runtime's time, and the seconds that compiling took."""
+    import onnxruntime
+    import torch
+
+    torch.set_num_threads(1)
+    torch.set_grad_enabled(False)
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(path, settings, providers=["CPUExecutionProvider"])
+    (given,) = session.get_inputs()
+    shape = [size if isinstance(size, int) else options.batch for size in given.shape]
+    start = time.monotonic()
+    report = onnxlift.export(path, aoti=True, shapes={} if options.open else {given.name: shape}, timeout=3600)
+    seconds = time.monotonic() - start
+    assert report.passed, report
+    report.save(package)
+    fast, module = torch._inductor.aoti_load_package(str(package)), onnxlift.lift(path).module()
+    x = torch.from_numpy(np.random.default_rng(0).standard_normal(shape).astype(np.float32))
+    feeds = {given.name: x.numpy()}
+    subjects: dict[str, Callable[[], object]] = {
+        "ort": lambda: session.run(None, feeds),
+        "eager": lambda: module(x),
+        "aoti": lambda: fast(x),
+    }
+    times: dict[str, list[float]] = {name: [] for name in subjects}
+    for start_at in range(options.rounds):
+        for i in range(len(subjects)):
+            name = list(subjects)[(start_at + i) % len(subjects)]
+            subjects[name]()  # what the one before has left in the caches is not this one's
+            begin = time.process_time()
+            for _ in range(3):
+                subjects[name]()
+            times[name].append(time.process_time() - begin)
+    pairs = {name: zip(times[name], times["ort"], strict=True) for name in ("eager", "aoti")}
+    return {name: statistics.median(ours / theirs for ours, theirs in each) for name, each in pairs.items()}, seconds
+
+
+# How much memory it takes
+
+
+def memory(options: argparse.Namespace) -> int:
+    layers = max(1, options.megabytes // 64)
+    weights = layers * 4096 * 4096 * 4
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "large.onnx"
+        _write_large(path, layers)
+        for kind in ("program", "aoti", "onnx"):
+            peak = _Peak()
+            with peak:
+                onnxlift.export(path, verify=False, **({} if kind == "program" else {kind: True}), timeout=3600)
+            anonymous = peak.bytes / weights
+            print(
+                f"{kind:8} {weights / 1e6:8.0f} MB of weights  peak {peak.bytes / 1e6:8.0f} MB  {anonymous:.2f} times"
+            )
+    return 0
+
+
+class _Peak:
+    """The most memory that a child has taken while it was watched."""
+
+    bytes = 0
+
+    def __enter__(self) -> None:
+        self._field = child._field
+
+        def watched(path: Path, name: str) -> int | None:
+            found = self._field(path, name)
+            if name == "RssAnon:" and found is not None:
+                self.bytes = max(self.bytes, found)
+            return found
+
+        child._field = watched
+
+    def __exit__(self, *error: object) -> None:
+        child._field = self._field
+
+
+def _write_large(path: Path, layers: int) -> None:
+    """Write a chain of products with square matrices, whose weights are in a file of their own."""
+    random = np.random.default_rng(0)
+    matrix = (random.standard_normal((4096, 4096)) / 64).astype(np.float32)
+    names = ["x", *(f"h{i}" for i in range(1, layers)), "y"]
+    nodes = [helper.make_node("MatMul", [a, f"w{i}"], [b], f"n{i}") for i, (a, b) in enumerate(pairwise(names))]
+    weights = [numpy_helper.from_array(np.roll(matrix, i), f"w{i}") for i in range(layers)]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 4096]) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "large", ends[:1], ends[1:], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, path, save_as_external_data=True, location="large.bin")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parts = parser.add_subparsers(required=True)
+    part = parts.add_parser("corpus", help="what can be exported")
+    part.set_defaults(run=corpus)
+    part.add_argument("--golden", action="store_true", help="the golden models of the tests")
+    part.add_argument("--architectures", action="store_true", help="the architectures of benchmarks/fidelity.py")
+    part.add_argument("--packages", type=Path, metavar="FOLDER", help="models of packages, fetched into this folder")
+    part.add_argument("--files", type=Path, nargs="+", default=[], metavar="FILE")
+    part.add_argument("--timeout", type=float, default=300.0)
+    part = parts.add_parser("speed", help="how fast compiled packages are")
+    part.set_defaults(run=speed)
+    part.add_argument("files", type=Path, nargs="*", metavar="FILE", help="models with one input")
+    part.add_argument("--batch", type=int, default=1)
+    part.add_argument("--rounds", type=int, default=30)
+    part.add_argument("--open", action="store_true", help="leave sizes open")
+    part = parts.add_parser("memory", help="how much memory it takes")
+    part.set_defaults(run=memory)
+    part.add_argument("--megabytes", type=int, default=1000)
+    options = parser.parse_args()
+    logging.disable(logging.WARNING)
+    return int(options.run(options))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,29 @@
+"""Compile a traced program to machine code by AOTInductor, for the CPU of this machine, as fast as torch can make it.
+
+This is called in the child process only. What makes it fast: constants are frozen, so that they can be folded and laid
+out as the kernels want them, and convolutions work with channels last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+SETTINGS: Mapping[str, Any] = {"freezing": True, "layout_optimization": True}
+
+
+def compile_package(program: ExportedProgram, product: Path, metadata: Mapping[str, str]) -> None:
+    """Write the package: a shared library with its constants, which needs no source and no Python."""
+    settings = {**SETTINGS, "aot_inductor.metadata": dict(metadata)}
+    with torch.no_grad():
+        torch._inductor.aoti_compile_and_package(program, package_path=str(product), inductor_configs=settings)
+
+
+def load_package(product: Path) -> Callable[..., Any]:
+    """Return what runs a package."""
+    loaded: Callable[..., Any] = torch._inductor.aoti_load_package(str(product))
+    return loaded

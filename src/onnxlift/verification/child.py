@@ -12,7 +12,7 @@ import runpy
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -22,11 +22,20 @@ from onnxlift.sizes import format_bytes
 
 from .forking import Forked, can_fork
 from .processes import describe_exit, free_memory, kill_family, memory_of
+from .warm import WarmChild, start_warm
 
 WORKER = "onnxlift.verification.worker"
+_IMPORTS = {
+    "reference": ("onnxruntime", "onnxlift.verification.reference"),
+    "lifted": ("torch", "onnxlift.verification.candidate", "onnxlift.verification.gradients"),
+}
+"""What this worker imports, by the side that it runs."""
 ANSWER = "answer.json"
+LOG = "log.txt"
 POLL_SECONDS = 0.02
 TAIL = 2000
+
+Process = subprocess.Popen[bytes] | Forked | WarmChild
 
 
 @dataclass(frozen=True)
@@ -70,17 +79,18 @@ def run_child(job: Path, task: dict[str, Any], who: str, limits: Limits, worker:
     # An answer that an earlier side left in the folder must not be taken for the answer of this one.
     (job / ANSWER).unlink(missing_ok=True)
     (job / "task.json").write_text(json.dumps(task), encoding="utf-8")
-    with (job / "log.txt").open("wb") as log:
-        process = _start(job, worker, log)
+    imports = _IMPORTS.get(task.get("side", "")) if worker == WORKER else None
+    with (job / LOG).open("wb") as log:
+        process = _start(job, worker, log, imports)
         try:
             _watch(process, who, limits)
         finally:
             _kill(process)
     if process.returncode:
-        raise ChildError(f"{who} crashed ({describe_exit(process.returncode)}).{tail(job / 'log.txt')}", crashed=True)
+        raise ChildError(f"{who} crashed ({describe_exit(process.returncode)}).{tail(job / LOG)}", crashed=True)
     answer = read_answer(job)
     if answer is None:
-        raise ChildError(f"{who} gave no answer.{tail(job / 'log.txt')}", crashed=True)
+        raise ChildError(f"{who} gave no answer.{tail(job / LOG)}", crashed=True)
     if "error" in answer:
         raise ChildError(f"{who} failed: {answer['error']}", refused=answer.get("loaded", True), answer=answer)
     return answer
@@ -94,10 +104,14 @@ def read_answer(job: Path) -> dict[str, Any] | None:
     return answer
 
 
-def _start(job: Path, worker: str, log: IO[bytes]) -> subprocess.Popen[bytes] | Forked:
-    """Start the worker: as a fork if we may, else as a new Python."""
+def _start(job: Path, worker: str, log: IO[bytes], imports: Sequence[str] | None) -> Process:
+    """Start the worker: as a fork of us if we may, of a server if we know what it imports, else as a new Python."""
     if can_fork():
         return Forked(lambda: _run_as_program(worker, str(job)), log.fileno())
+    if imports is not None:
+        started = start_warm(worker, job, job / LOG, imports, child_environment())
+        if started is not None:
+            return started
     # -P: import nothing from the current folder, which may be the model's.
     command = [sys.executable, "-P", "-m", worker, str(job)]
     return subprocess.Popen(
@@ -111,7 +125,7 @@ def _run_as_program(module: str, *arguments: str) -> None:
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
-def _watch(process: subprocess.Popen[bytes] | Forked, who: str, limits: Limits) -> None:
+def _watch(process: Process, who: str, limits: Limits) -> None:
     """Wait for the end of the process. Raises ChildError if it exceeds a limit."""
     deadline = time.monotonic() + limits.seconds
     most = limits.bytes
@@ -127,7 +141,7 @@ def _watch(process: subprocess.Popen[bytes] | Forked, who: str, limits: Limits) 
         time.sleep(POLL_SECONDS)
 
 
-def _kill(process: subprocess.Popen[bytes] | Forked) -> None:
+def _kill(process: Process) -> None:
     if process.poll() is None:
         kill_family(process.pid)  # with the processes that it started
         process.wait()

@@ -65,14 +65,15 @@ class Amount:
     def __str__(self) -> str:
         return self.text()
 
-    def text(self, *, short: bool = False) -> str:
-        """Write it: `4.09G`, `12*batch`, `1k to 2k`, `at least 1k`, `?`."""
+    def text(self, *, short: bool = False, longest: int | None = None) -> str:
+        """Write it: `4.09G`, `12*batch`, `1k to 2k`, `at least 1k`, `?`; about as long as `longest` at most."""
         if self.is_unknown:
             return "?"
-        low = text_of(self.low, short=short)
+        low = text_of(self.low, short=short, longest=longest)
         if self.is_exact:
             return low
-        return f"{low} to {text_of(self.high, short=short)}" if is_known(self.high) else f"at least {low}"
+        high = f"{low} to {text_of(self.high, short=short, longest=longest)}"
+        return high if self.is_bounded else f"at least {low}"
 
 
 def exactly(size: Size) -> Amount:

@@ -112,7 +112,7 @@ class Counting:
             inner.append(groups)
             whole = groups.get(TOTAL, GroupCosts("", 0, Costs())).costs
             parts = {name: getattr(whole, name) for name in ("macs", "flops", "read", "written")}
-            self.result.rows[row] = replace(self.result.rows[row], costs=Costs(**parts))
+            self.result.rows[row] = replace(self.result.rows[row], costs=Costs(**parts), holds_graphs=True)
         return _rolled_up(plain, inner)
 
     def _append(self, node: ir.Node, place: str, times: Amount) -> Costs:

@@ -21,6 +21,8 @@ from onnxlift.ir.inference import symbolic
 from onnxlift.ir.inference.infer import is_invented_size
 
 _Terms = dict[tuple["Factor", ...], int]
+_USUAL_SIZE = 30
+"""About as large is a size that is open: terms are compared by it, where only some can be shown."""
 _POWERS = ((10**15, "P"), (10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 
 
@@ -158,14 +160,30 @@ def is_at_least(a: Size, b: Size) -> bool:
     spare = {key: number for key, number in difference.items() if number > 0}
     for key, number in sorted(difference.items(), key=lambda item: -len(item[0])):
         missing = -number
+        bounds = Counter(map(_bound, key)) if missing > 0 else Counter[Factor]()
         for larger in sorted(spare, key=len) if missing > 0 else ():
-            if not Counter(key) - Counter(larger):  # a product with more factors is at least as large
+            # A product with more factors, or with larger ones, is at least as large.
+            if not Counter(key) - Counter(larger) or not bounds - Counter(larger):
                 used = min(missing, spare[larger])
                 spare[larger] -= used
                 missing -= used
         if missing > 0:
             return False
     return True
+
+
+@lru_cache(maxsize=1 << 10)
+def _bound(factor: Factor) -> Factor:
+    """Return a symbol that is at least as large as the factor: `h` for `(h + 1)//2` or `min(32, h)`; or the factor."""
+    match ast.parse(factor, mode="eval").body if isinstance(factor, str) else None:
+        case ast.BinOp(left=left, op=ast.FloorDiv(), right=ast.Constant(value=int(divisor))):
+            terms = symbolic.terms_of(ast.unparse(left)) or {}
+            names = [key for key in terms if key]
+            if len(names) == 1 and len(names[0]) == 1 and sum(terms.values()) <= divisor and min(terms.values()) >= 0:
+                return names[0][0]
+        case ast.Call(func=ast.Name(id="min"), args=[ast.Constant(), ast.Name(id=name)]):
+            return name
+    return factor
 
 
 def largest(sizes: Sequence[Size]) -> Size:
@@ -303,26 +321,42 @@ def _size(terms: _Terms) -> Size:
     return kept[()] if kept.keys() == {()} else Formula(kept)
 
 
-def text_of(size: Size, *, short: bool = False) -> str:
-    """Write an amount: `batch*(24*seq^2 + 64)`; if `short`, with rounded numbers: `batch*(1.2M*seq + 64)`."""
+def text_of(size: Size, *, short: bool = False, longest: int | None = None) -> str:
+    """Write an amount: `batch*(24*seq^2 + 64)`; if `short`, with rounded numbers: `batch*(1.2M*seq + 64)`.
+
+    If it would be longer than `longest`, the last terms are left out: `batch*(1.2M*seq + …)`."""
     if isinstance(size, int):
         return short_number(size) if short else str(size)
     if size.terms is None:
         return "?"
     common = reduce(lambda a, b: a & b, (Counter(key) for key in size.terms))
     inner = {tuple((Counter(key) - common).elements()): number for key, number in size.terms.items()}
-    ordered = sorted(inner, key=lambda key: (-len(key), -abs(inner[key]), [str(factor) for factor in key]))
-    text = ""
-    for key in ordered:
-        sign = "-" if inner[key] < 0 else "+"
-        text += (f" {sign} " if text else "-" if sign == "-" else "") + _product_text(Counter(key), inner[key], short)
-    if not common:
-        return text
-    front = _product_text(common, 1, short)
     if len(inner) == 1:
         ((rest, number),) = inner.items()
         return _product_text(common + Counter(rest), number, short)
-    return f"{front}*({text})"
+    front = _product_text(common, 1, short) if common else ""
+    kept = _weightiest(inner, short, None if longest is None else longest - len(front) - 3 * bool(front))
+    text = ""
+    for key in sorted(kept, key=lambda key: (-len(key), -abs(inner[key]), [str(factor) for factor in key])):
+        sign = "-" if inner[key] < 0 else "+"
+        term = _product_text(Counter(key), inner[key], short)
+        text += (f" {sign} " if text else "-" if sign == "-" else "") + term
+    text += " + …" if len(kept) < len(inner) else ""
+    return f"{front}*({text})" if front else text
+
+
+def _weightiest(terms: _Terms, short: bool, room: int | None) -> list[tuple[Factor, ...]]:
+    """Return the terms that matter most, as many as fit into so many letters, but at least one."""
+    if room is None:
+        return list(terms)
+    kept: list[tuple[Factor, ...]] = []
+    taken = 4  # for the dots
+    for key in sorted(terms, key=lambda key: -abs(terms[key]) * _USUAL_SIZE ** len(key)):
+        taken += len(_product_text(Counter(key), terms[key], short)) + 3
+        if kept and taken - 3 > room:
+            break
+        kept.append(key)
+    return kept
 
 
 def _product_text(factors: Counter[Factor], number: int, short: bool) -> str:

@@ -122,12 +122,22 @@ def bytes_of(value: ir.Value) -> Size:
     tensor = constant(value)
     if tensor is not None:
         return tensor.nbytes if tensor.dtype != ir.DataType.STRING else UNKNOWN
+    if isinstance(value.type, ir.SequenceType):
+        return _bytes_of_sequence(value)
     if not isinstance(value.type, ir.TensorType):
         return UNKNOWN
     dtype = value.type.dtype
     if dtype in (ir.DataType.STRING, ir.DataType.UNDEFINED):
         return UNKNOWN
     return divided(elements_in(value) * dtype.bitwidth, 8)
+
+
+def _bytes_of_sequence(value: ir.Value) -> Size:
+    """Return the bytes of a sequence that holds the pieces of a tensor, or tensors that are known."""
+    node = value.producer()
+    if node is None or node.domain or node.op_type not in ("SplitToSequence", "SequenceConstruct"):
+        return UNKNOWN
+    return total_bytes(node.inputs[:1] if node.op_type == "SplitToSequence" else node.inputs)
 
 
 def total_bytes(values: Iterable[ir.Value | None]) -> Size:

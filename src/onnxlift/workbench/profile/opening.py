@@ -23,6 +23,8 @@ from onnxlift.rewriting.normal_form import constant_nodes, expand_operators, inl
 from onnxlift.workbench.inspect.nodes import has_numbers
 from onnxlift.workbench.sizes import fix_sizes
 
+from .settling import settle_sizes
+
 _NAMELESS = frozenset({"", "?", "-1", "None", "unk"})
 
 
@@ -50,6 +52,8 @@ def open_for_profile(source: Any, shapes: Mapping[str, Sequence[int]], dims: Map
     infer(model)
     if any(node.op_type == "SequenceMap" and not node.domain for node in all_nodes(model.graph)):
         expand_operators.run(model, supported=lambda domain, op_type: (domain, op_type) != ("", "SequenceMap"))
+    if opened.has_data:
+        settle_sizes(model)
     _describe_symbols(opened, names)
     return opened
 

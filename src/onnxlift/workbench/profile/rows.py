@@ -77,6 +77,8 @@ class NodeCosts:
     """The bytes of all activations that are in memory while it runs."""
     reason: str = ""
     """Why something about it is not known."""
+    holds_graphs: bool = False
+    """Whether its costs are those of the graphs in it, whose nodes are rows of their own."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""

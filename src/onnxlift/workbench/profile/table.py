@@ -12,7 +12,7 @@ from onnxlift.terminal import plain
 from .amount import Amount
 from .formula import short_number
 from .report import Profile, weight_of
-from .rows import Costs, GroupCosts, NodeCosts
+from .rows import Costs, GroupCosts, NodeCosts, ratio
 
 Row = GroupCosts | NodeCosts
 AnyRow = TypeVar("AnyRow", GroupCosts, NodeCosts)
@@ -20,6 +20,7 @@ AnyRow = TypeVar("AnyRow", GroupCosts, NodeCosts)
 MOST_MODULES = 24
 """Without --depth, as many levels of modules are shown as fit into so many rows."""
 WIDEST_FORMULA = 34
+WIDEST_SUM = 96
 WIDEST_NAME = 56
 SHOWN_UNKNOWN = 3
 
@@ -41,15 +42,16 @@ def write_table(profile: Profile, by: Sequence[str], depth: int | None, sort: st
 def _summary(profile: Profile) -> list[str]:
     total, costs = profile.total, profile.total.costs
     weights = f" ({_bytes(costs.weight_bytes)} of weights)" if costs.weight_bytes != Amount() else ""
+    parameters = costs.parameters.number
     lines = [
         f"  nodes          {total.nodes:,}",
-        f"  parameters     {_whole(costs.parameters)}{weights}",
-        f"  MACs           {_whole(costs.macs)}",
-        f"  FLOPs          {_whole(costs.flops)}",
-        f"  read           {_bytes(costs.read, long=True)}",
-        f"  written        {_bytes(costs.written, long=True)}",
-        f"  intensity      {_intensity(costs.intensity)}",
-        f"  peak memory    {_bytes(profile.peak, long=True)} of activations{_peak_place(profile)}",
+        f"  parameters     {costs.parameters if parameters is None else f'{parameters:,}'}{weights}",
+        f"  MACs           {_told(profile, costs.macs, _whole)}",
+        f"  FLOPs          {_told(profile, costs.flops, _whole)}",
+        f"  read           {_told(profile, costs.read, _long_bytes)}",
+        f"  written        {_told(profile, costs.written, _long_bytes)}",
+        f"  intensity      {_intensity(profile)}",
+        f"  peak memory    {_peak(profile)}",
     ]
     lines += _time_lines(profile)
     lines += _symbol_lines(profile)
@@ -81,13 +83,37 @@ def _symbol_lines(profile: Profile) -> list[str]:
 def _unknown_lines(profile: Profile) -> list[str]:
     shown = profile.unknown if profile.strict else profile.unknown[:SHOWN_UNKNOWN]
     count = len(profile.unknown)
-    lines = [f"  unknown        {count:,} node{'s' * (count != 1)}, whose costs the sums leave out"]
+    hint = "; more is known once sizes are fixed (--dim, --shape)" if profile.dimensions else ""
+    lines = [f"  unknown        {count:,} node{'s' * (count != 1)}, whose costs the sums leave out{hint}"]
     lines += [f"{'':17}{_name(row.name)} ({plain(row.operator)}): {plain(row.reason)}" for row in shown]
     return lines if len(shown) == count else [*lines, f"{'':17}and {count - len(shown):,} more (--strict lists all)"]
 
 
-def _peak_place(profile: Profile) -> str:
-    return f", at {_name(profile.peak_node)}" if profile.peak_node else ""
+def _peak(profile: Profile) -> str:
+    place = f", at {_name(profile.peak_node)}" if profile.peak_node else ""
+    return f"{_told(profile, profile.peak, _long_bytes, 'of activations')}{place}"
+
+
+def _told(profile: Profile, amount: Amount, write: Callable[[Amount], str], what: str = "") -> str:
+    """Write an amount of the whole model; a formula that nobody could read, as the number that it is at example sizes."""
+    text, what = write(amount), f" {what}" if what else ""
+    if len(text) <= WIDEST_SUM or not amount.names:
+        return f"{text}{what}"
+    return f"{write(amount.at(profile.example))}{what} at {_sizes(profile)} (--json has the formula)"
+
+
+def _sizes(profile: Profile) -> str:
+    return ", ".join(f"{name}={size}" for name, size in profile.example.items())
+
+
+def _intensity(profile: Profile) -> str:
+    """Write FLOPs per byte; where it is a formula, at example sizes."""
+    costs = profile.total.costs
+    value, where = costs.intensity, ""
+    if isinstance(value, str):
+        flops, moved = costs.flops.at(profile.example), costs.bytes.at(profile.example)
+        value, where = ratio(flops.low, moved.low), f" at {_sizes(profile)}"
+    return f"{value:.3g} FLOPs per byte{where}" if isinstance(value, float) else "?"
 
 
 def _operators(profile: Profile, sort: str, top: int | None) -> list[str]:
@@ -99,13 +125,9 @@ def _nodes(profile: Profile, sort: str, top: int | None) -> list[str]:
     """A row for each node in the order of execution; or the dearest ones, if only some are to be shown."""
     rows: Sequence[NodeCosts] = profile.nodes
     if top is not None:
-        rows = [row for row in _sorted(rows, profile, sort) if not _holds_rows(row, profile)]
+        rows = [row for row in _sorted(rows, profile, sort) if not row.holds_graphs]
     named = [(row, f"{'  ' * bool(row.place)}{row.name or '(no name)'}") for row in rows]
     return _table(profile, "node", named, sort, top)
-
-
-def _holds_rows(row: NodeCosts, profile: Profile) -> bool:
-    return row.operator in ("If", "Loop", "Scan")
 
 
 def _modules(profile: Profile, depth: int | None, sort: str, top: int | None) -> list[str]:
@@ -162,8 +184,8 @@ def _table(profile: Profile, title: str, rows: Sequence[tuple[Row, str]], sort: 
 
 def _share_note(profile: Profile, sort: str) -> list[str]:
     what = {"flops": "FLOPs", "macs": "MACs", "bytes": "bytes", "parameters": "parameters", "time": "time"}[sort]
-    sizes = ", ".join(f"{name}={size}" for name, size in profile.example.items())
-    return [f"  share: of all {what}{f' at {sizes}' if sizes and sort not in ('time', 'parameters') else ''}"]
+    depends = profile.example and sort not in ("time", "parameters")
+    return [f"  share: of all {what}{f' at {_sizes(profile)}' if depends else ''}"]
 
 
 def _aligned(cells: Sequence[Sequence[str]], left: int) -> list[str]:
@@ -191,31 +213,29 @@ def _name(name: str) -> str:
 def _whole(amount: Amount) -> str:
     """Write an amount in full, and a large number also with a letter."""
     if amount.number is None:
-        return amount.text(short=True)
+        return amount.text(short=True, longest=WIDEST_SUM - 20)
     text = f"{amount.number:,}"
     return text if amount.number < 10**4 else f"{text} ({short_number(amount.number)})"
 
 
 def _short(amount: Amount) -> str:
-    text = amount.text(short=True)
+    text = amount.text(short=True, longest=WIDEST_FORMULA)
     return text if len(text) <= WIDEST_FORMULA else f"{text[: WIDEST_FORMULA - 1]}…"
+
+
+def _long_bytes(amount: Amount) -> str:
+    return _bytes(amount, long=True)
 
 
 def _bytes(amount: Amount, *, long: bool = False) -> str:
     if amount.number is not None:
-        return format_bytes(amount.number)
+        return format_bytes(amount.number) if amount.number else "0"
     low, high = amount.low, amount.high
     if isinstance(low, int) and (isinstance(high, int) or not amount.is_bounded) and not amount.is_unknown:
         least = format_bytes(low)
         return f"{least} to {format_bytes(high)}" if isinstance(high, int) else f"at least {least}"
-    text = amount.text(short=True)
+    text = amount.text(short=True, longest=WIDEST_SUM - 20)
     return f"{text} bytes" if long and not amount.is_unknown else text
-
-
-def _intensity(value: float | str | None) -> str:
-    if value is None:
-        return "?"
-    return f"{value} FLOPs per byte" if isinstance(value, str) else f"{value:.3g} FLOPs per byte"
 
 
 def _ratio(costs: Costs) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Mapping
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.types import FLOATS
+from onnxlift.ir.graph.types import FLOATS, INTEGERS
 from onnxlift.ir.origin.tensors import origin_of
 
 from .formula import Size, Sum, is_known
@@ -20,14 +20,15 @@ Weights = dict[Hashable, tuple[Size, Size]]
 def weights_of(node: ir.Node, work: Work | None) -> Weights:
     """Return the constants that a node reads.
 
-    Parameters are floating-point constants, but for those of the code, which exporters keep in nodes; of operators on
-    quantised weights, the inputs that hold these, and neither scales nor zero points."""
+    Parameters are floating-point constants, and arrays of integers of at most 8 bits, but for constants of the code,
+    which exporters keep in nodes. Of operators on quantised weights, they are the inputs that hold these, and neither
+    scales nor zero points."""
     places = weight_places(node.domain, node.op_type)
     found: Weights = {}
     for index, value in enumerate(node.inputs):
         if value is None or value in found or not value.is_initializer() or value.is_graph_input():
             continue
-        may_count = index in places if places is not None else value.dtype in FLOATS
+        may_count = index in places if places is not None else _may_hold_parameters(value)
         is_parameter = may_count and not (value.const_value is not None and origin_of(value).is_constant)
         stored = bytes_of(value)
         found[value] = (elements_in(value) if is_parameter else 0, stored if is_known(stored) else 0)
@@ -42,6 +43,13 @@ def weights_of(node: ir.Node, work: Work | None) -> Weights:
         return found
     counted = {value: (0 if value in holders else each[0], each[1]) for value, each in found.items()}
     return counted | {first: (told, found[first][1])}
+
+
+def _may_hold_parameters(value: ir.Value) -> bool:
+    if value.dtype in FLOATS:
+        return True
+    is_array = value.shape is not None and len(value.shape) > 1
+    return value.dtype in INTEGERS and value.dtype.bitwidth <= 8 and is_array
 
 
 def added(weights: Iterable[Mapping[Hashable, tuple[Size, Size]]]) -> tuple[Size, Size]:

@@ -26,8 +26,8 @@ def look(n: CostNode) -> Work:
     *("Transpose", "Concat", "Split", "Pad", "Tile", "Expand", "DepthToSpace", "SpaceToDepth", "ReverseSequence"),
     *("Scatter", "ScatterElements", "ScatterND", "TensorScatter", "Trilu", "Compress", "CenterCropPad", "MaxUnpool"),
     *("Cast", "CastLike", "Constant", "ConstantOfShape", "EyeLike", "OneHot"),
-    *("SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SplitToSequence"),
-    *("ConcatFromSequence", "Optional", "OptionalGetElement"),
+    *("SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SplitToSequence"),
+    *("Optional", "OptionalGetElement"),
 )
 @cost("UnfoldTensor", "Crop", domain="com.microsoft")
 def move(n: CostNode) -> Work:
@@ -39,6 +39,12 @@ def move(n: CostNode) -> Work:
 def pick(n: CostNode) -> Work:
     """Of the first input, only what is picked is read."""
     return Work(reads=n.output_bytes() + n.bytes(1))
+
+
+@cost("SequenceAt", "ConcatFromSequence")
+def take(n: CostNode) -> Work:
+    """Of a sequence, only what becomes the output is read."""
+    return Work(reads=n.output_bytes())
 
 
 @cost("Slice")

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from onnxlift.executing import to_argument, to_result
 from onnxlift.lifting.text.forward_statements import forward_statements
-from onnxlift.run import to_argument, to_result
 
 from .child import LoadingError
 

@@ -18,15 +18,18 @@ from .child import ANSWER, LoadingError
 from .values import read_values, write_values
 
 Answer = dict[str, Any]
+Done = tuple[dict[str, Any], Answer, Callable[[], Answer] | None]
+"""The outputs, the answer, and what is to be done when both are written."""
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, run: Callable[[dict[str, Any], dict[str, Any]], Done] | None = None) -> None:
+    """Do the task in a folder. `run` does it, given the task and the inputs; by default it runs a side."""
     task: dict[str, Any] = json.loads((folder / "task.json").read_text(encoding="utf-8"))
     inputs = read_values(folder / task.get("inputs", "inputs"))
     train: Callable[[], Answer] | None = None
     try:
-        outputs, answer, train = _run(task, inputs)
-        write_values(folder / task.get("results", task["side"]), outputs)
+        outputs, answer, train = (run or _run)(task, inputs)
+        write_values(folder / (task.get("results") or task["side"]), outputs)
     except Exception as error:
         cause = error.__cause__ if isinstance(error, LoadingError) and error.__cause__ is not None else error
         text = f"{type(cause).__name__}: {str(cause).strip()[:2000]}{_place(cause, task)}"
@@ -36,8 +39,8 @@ def main(folder: Path) -> None:
         _write({**answer, "gradients": train()}, folder)
 
 
-def _run(task: dict[str, Any], inputs: dict[str, Any]) -> tuple[dict[str, Any], Answer, Callable[[], Answer] | None]:
-    """Run one side. Return its outputs, its answer, and what is to be done when both are written."""
+def _run(task: dict[str, Any], inputs: dict[str, Any]) -> Done:
+    """Run one side."""
     if task["side"] == "reference":
         from .reference import run_reference
 

@@ -152,8 +152,9 @@ class Inference:
             if type_ is None or type_ == declared_type:
                 shape = shape if shape is not None else self.named(None, declared_shape)[1]
             type_ = type_ if type_ is not None else declared_type
-        if self.told and value.name in self.told and not _is_known(shape) and _is_known(self.told[value.name].shape):
-            shape = self.told[value.name].shape
+        other = self.told.get(value.name or "") if self.told else None
+        if other is not None and not _is_known(shape) and _is_known(other.shape):
+            shape = other.shape
         value.type, value.shape = type_, shape if shape is None or len(shape) <= _MAX_RANK else None
         if "dims" in value.meta:
             del value.meta["dims"]

@@ -12,7 +12,6 @@ from .style import LONGEST_DETAIL, document, escaped, number, rectangle
 from .text import cut
 
 
-
 def write_svg(picture: Picture, title: str) -> str:
     """Return the picture as SVG."""
     arranged = lay_out(picture)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from operator import mul
 
 import onnx_ir as ir
 
@@ -111,8 +112,7 @@ class Counting:
             groups = self._control(node, times)
             inner.append(groups)
             whole = groups.get(TOTAL, GroupCosts("", 0, Costs())).costs
-            parts = {name: getattr(whole, name) for name in ("macs", "flops", "read", "written")}
-            self.result.rows[row] = replace(self.result.rows[row], costs=Costs(**parts), holds_graphs=True)
+            self.result.rows[row] = replace(self.result.rows[row], costs=whole, holds_graphs=True)
         return _rolled_up(plain, inner)
 
     def _append(self, node: ir.Node, place: str, times: Amount) -> Costs:
@@ -181,8 +181,8 @@ class Counting:
 
     def _trips(self, node: ir.Node) -> Size:
         """Return how often the graph in a node runs: a number, a formula, or a symbol of its own."""
-        if node.name in self.given:
-            return self.given[node.name]
+        if (node.name or "") in self.given:
+            return self.given[node.name or ""]
         body = subgraphs(node)[0]
         found: Size = UNKNOWN
         if node.op_type == "Loop" and not node.domain:
@@ -258,31 +258,32 @@ def paths_above(module: str) -> Iterator[str]:
         end = module.rfind(".", 0, end)
 
 
+def keys_of(row: NodeCosts) -> Iterator[Key]:
+    """Yield the groups that a row belongs to."""
+    yield TOTAL
+    yield ("operator", row.operator)
+    yield from (("module", path) for path in paths_above(row.module))
+
+
 def _one_of(first: Groups, second: Groups) -> Groups:
     """Return the groups of an If: the costs of one branch or of the other."""
     nothing = GroupCosts("", 0, Costs())
     result: Groups = {}
     for key in dict.fromkeys([*first, *second]):
         a, b = first.get(key, nothing), second.get(key, nothing)
-        parts = {
-            name: either(getattr(a.costs, name), getattr(b.costs, name))
-            for name in ("macs", "flops", "read", "written")
-        }
-        result[key] = GroupCosts(key[1], a.nodes + b.nodes, Costs(**parts), a.unknown + b.unknown)
+        result[key] = GroupCosts(key[1], a.nodes + b.nodes, a.costs.joined(b.costs, either), a.unknown + b.unknown)
     return result
 
 
 def _repeated(group: GroupCosts, count: Amount) -> GroupCosts:
-    parts = {name: getattr(group.costs, name) * count for name in ("macs", "flops", "read", "written")}
-    return replace(group, costs=Costs(**parts))
+    return replace(group, costs=group.costs.joined(Costs(count, count, count, count), mul))
 
 
 def _add_parameters(counted: Counted) -> None:
     """Give each group its parameters. A constant that several nodes of a group read counts once."""
     read: dict[Key, list[Weights]] = {}
     for row, weights in zip(counted.rows, counted.weights, strict=True):
-        keys = (TOTAL, ("operator", row.operator), *(("module", path) for path in paths_above(row.module)))
-        for key in keys if weights else ():
+        for key in keys_of(row) if weights else ():
             read.setdefault(key, []).append(weights)
     for key, group in counted.groups.items():
         parameters, stored = map(exactly, added(read.get(key, ())))

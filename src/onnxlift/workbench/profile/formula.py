@@ -125,7 +125,7 @@ def size_of(dim: int | str | None) -> Size:
 @lru_cache(maxsize=1 << 14)
 def _symbolic(dim: str) -> Size:
     terms = None if is_invented_size(dim) else symbolic.terms_of(dim)
-    return UNKNOWN if terms is None else _size(dict(terms))
+    return UNKNOWN if terms is None else _size({tuple(key): number for key, number in terms.items()})
 
 
 def symbol(name: str) -> Formula:
@@ -145,9 +145,12 @@ def divided(size: Size, divisor: int) -> Size:
 
 
 def product(sizes: Iterable[Size]) -> Size:
-    """Return the product of all sizes (1 if there are none). A product with zero is zero, even if others are unknown."""
+    """Return the product of all sizes, 1 if there are none. It is 0 if one of them is, even if others are unknown."""
     every = list(sizes)
-    return 0 if 0 in every else reduce(lambda a, b: a * b, every, 1)
+    total: Size = 1
+    for size in every if 0 not in every else (0,):
+        total = total * size
+    return total
 
 
 def is_at_least(a: Size, b: Size) -> bool:
@@ -224,8 +227,8 @@ def _factor_at(factor: Factor, sizes: Mapping[str, int]) -> Size:
         return divided(at(factor.size, sizes), factor.divisor)
     if factor in sizes:
         return sizes[factor]
-    found = _evaluated(ast.parse(factor, mode="eval").body, sizes)
-    return symbol(factor) if found is None else found
+    number = _evaluated(ast.parse(factor, mode="eval").body, sizes)
+    return symbol(factor) if number is None else number
 
 
 def _evaluated(tree: ast.expr, sizes: Mapping[str, int]) -> int | None:

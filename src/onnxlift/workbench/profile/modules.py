@@ -13,6 +13,8 @@ import onnx_ir as ir
 from onnxlift.ir.graph.walk import all_nodes
 from onnxlift.workbench.modules import module_path
 
+from .weights import may_hold_parameters
+
 LONGEST_PATH = 300
 DEEPEST = 24
 
@@ -25,9 +27,7 @@ def modules_of(graph: ir.Graph) -> dict[ir.Node, str]:
         return told
     own = [_bounded(_by_weights(node)) for node in nodes]
     before, after = _filled(own), _filled(own[::-1])[::-1]
-    return {
-        node: mine or _common(one, other) for node, mine, one, other in zip(nodes, own, before, after, strict=True)
-    }
+    return {node: mine or _common(one, other) for node, mine, one, other in zip(nodes, own, before, after, strict=True)}
 
 
 def _bounded(path: str) -> str:
@@ -39,7 +39,7 @@ def _bounded(path: str) -> str:
 
 def _by_weights(node: ir.Node) -> str:
     for value in node.inputs:
-        if value is not None and value.is_initializer() and "." in (value.name or ""):
+        if value is not None and "." in (value.name or "") and value.is_initializer() and may_hold_parameters(value):
             path = (value.name or "").rpartition(".")[0]
             if "/" not in path and "::" not in path:
                 return path

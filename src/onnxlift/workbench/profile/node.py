@@ -1,12 +1,12 @@
 """The view of a node that cost functions get: the sizes of its inputs and outputs as formulas, and its attributes.
 
-Where the number of axes is not known, `shape` raises `NotKnownError`, so that a cost function is written for the case in
-which it is. A single size that is not known is `UNKNOWN`, which computes like any other.
+Where the number of axes is not known, `shape` raises `NotKnownError`, so that a cost function is written for the case
+in which it is. A single size that is not known is `UNKNOWN`, which computes like any other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
@@ -39,7 +39,7 @@ class CostNode:
         return self.node.op_type
 
     @property
-    def inputs(self) -> tuple[ir.Value | None, ...]:
+    def inputs(self) -> Sequence[ir.Value | None]:
         return self.node.inputs
 
     def has(self, index: int) -> bool:

@@ -38,6 +38,8 @@ class Opened:
     notes: list[str] = field(default_factory=list)
     has_data: bool = True
     """False if the numbers of some weights are not there."""
+    has_changed: bool = False
+    """True if functions were inlined, or a size that is fixed has another name in the file."""
 
 
 def open_for_profile(source: Any, shapes: Mapping[str, Sequence[int]], dims: Mapping[str, int]) -> Opened:
@@ -47,6 +49,7 @@ def open_for_profile(source: Any, shapes: Mapping[str, Sequence[int]], dims: Map
     model = opened.model
     names = _name_sizes(model)
     fix_sizes(model, shapes, {names.get(name, name): size for name, size in dims.items()})
+    opened.has_changed = bool(model.functions) or any(name in names or name in names.values() for name in dims)
     inline_functions.run(model)
     constant_nodes.run(model)
     infer(model)
@@ -71,7 +74,8 @@ def _opened(source: Any) -> Opened:
         for region in regions(opened.model):
             for value in region.graph.initializers.values():
                 if value.const_value is not None and not has_numbers(value.const_value):
-                    value.type, value.shape = ir.TensorType(value.const_value.dtype), value.const_value.shape
+                    tensor = value.const_value
+                    value.type, value.shape = ir.TensorType(tensor.dtype), ir.Shape(tensor.shape.numpy())
                     value.const_value = None
         return opened
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import reduce
 from math import gcd
@@ -45,6 +46,15 @@ class Costs:
         """Tell whether no part of it is unknown."""
         return self.macs.is_bounded and self.flops.is_bounded and self.bytes.is_bounded
 
+    def joined(self, other: Costs, join: Callable[[Amount, Amount], Amount]) -> Costs:
+        """Return what `join` makes of both, without parameters and times."""
+        return Costs(
+            join(self.macs, other.macs),
+            join(self.flops, other.flops),
+            join(self.read, other.read),
+            join(self.written, other.written),
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
         return {
@@ -77,6 +87,8 @@ class NodeCosts:
     """The bytes of all activations that are in memory while it runs."""
     reason: str = ""
     """Why something about it is not known."""
+    fused_into: str = ""
+    """The node whose measured time is also that of this one; "" if it has its own, or none."""
     holds_graphs: bool = False
     """Whether its costs are those of the graphs in it, whose nodes are rows of their own."""
 
@@ -91,6 +103,7 @@ class NodeCosts:
             "times": self.times.plain(),
             **self.costs.to_dict(),
             "live_bytes": self.live.plain(),
+            "fused_into": self.fused_into,
             "reason": self.reason,
         }
 

@@ -32,7 +32,9 @@ def settle_sizes(model: ir.Model) -> None:
         except OnnxLiftError:
             continue  # then these sizes stay unknown
         infer(copy)
-        told |= {name: value for name, value in _values(copy).items() if name not in told or not _is_settled(told[name])}
+        told |= {
+            name: value for name, value in _values(copy).items() if name not in told or not _is_settled(told[name])
+        }
         infer(model, told=told)
 
 

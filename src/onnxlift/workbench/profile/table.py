@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
 
+from onnxlift.ir.graph.types import shape_text
 from onnxlift.sizes import format_bytes
 from onnxlift.terminal import plain
 
@@ -65,8 +66,14 @@ def _time_lines(profile: Profile) -> list[str]:
     if measured is None:
         return []
     threads = f", {measured.threads} thread{'s' * (measured.threads != 1)}" if measured.threads else ""
-    how = f"{measured.runtime}, median of {measured.runs} runs{threads}"
-    return [f"  time           {_seconds(measured.total)} ({plain(how)})"]
+    how = f"{measured.runtime}, median of {measured.runs} runs{threads}{', as written' * measured.as_written}"
+    shapes = ", ".join(f"{name} {shape_text(tuple(shape))}" for name, shape in measured.inputs.items())
+    lines = [
+        f"  time           {_seconds(measured.total)} ({plain(how)}), {_seconds(measured.overhead)} of it between nodes"
+    ]
+    if measured.elsewhere:
+        lines.append(f"{'':17}{_seconds(measured.elsewhere)} in kernels of which it is not known what they came from")
+    return [*lines, f"  measured on    {plain(shapes)}"]
 
 
 def _symbol_lines(profile: Profile) -> list[str]:
@@ -95,7 +102,7 @@ def _peak(profile: Profile) -> str:
 
 
 def _told(profile: Profile, amount: Amount, write: Callable[[Amount], str], what: str = "") -> str:
-    """Write an amount of the whole model; a formula that nobody could read, as the number that it is at example sizes."""
+    """Write an amount of the whole model; a formula that nobody could read, as a number at example sizes."""
     text, what = write(amount), f" {what}" if what else ""
     if len(text) <= WIDEST_SUM or not amount.names:
         return f"{text}{what}"
@@ -136,13 +143,14 @@ def _modules(profile: Profile, depth: int | None, sort: str, top: int | None) ->
         return []
     levels = _fitting_depth(profile.modules) if depth is None else depth
     shown = [group for group in profile.modules if group.name.count(".") < levels]
-    if top is not None:
-        dearest = set(islice((group.name for group in _sorted(shown, profile, sort)), top))
-        shown = [group for group in shown if group.name in dearest]
+    most = top if top is not None else MOST_MODULES if depth is None else len(shown)
+    dearest = set(islice((group.name for group in _sorted(shown, profile, sort)), most))
+    left_out = len(shown) - len(dearest)
+    shown = [group for group in shown if group.name in dearest]
     deepest = max(group.name.count(".") + 1 for group in profile.modules)
     title = "module" if levels >= deepest else f"module (--depth {deepest} shows all)"
     named = [(group, f"{'  ' * group.name.count('.')}{_last(group.name)}") for group in shown]
-    return _table(profile, title, named, sort, None)
+    return _table(profile, title, named, sort, None, left_out)
 
 
 def _last(path: str) -> str:
@@ -159,8 +167,11 @@ def _sorted(rows: Iterable[AnyRow], profile: Profile, sort: str) -> list[AnyRow]
     return sorted(rows, key=lambda row: -weight_of(row, sort, profile.example))
 
 
-def _table(profile: Profile, title: str, rows: Sequence[tuple[Row, str]], sort: str, top: int | None) -> list[str]:
+def _table(
+    profile: Profile, title: str, rows: Sequence[tuple[Row, str]], sort: str, top: int | None, left_out: int = 0
+) -> list[str]:
     shown = rows if top is None else rows[:top]
+    left_out += len(rows) - len(shown)
     whole = weight_of(profile.total, sort, profile.example)
     is_open = bool(profile.dimensions or profile.iterations) and not profile.total.costs.flops.number
     columns = _OPEN if is_open else _FIXED
@@ -177,8 +188,8 @@ def _table(profile: Profile, title: str, rows: Sequence[tuple[Row, str]], sort: 
             line.insert(1, plain(row.operator) if isinstance(row, NodeCosts) else "")
         cells[0].insert(1, "operator")
     lines = _aligned(cells, left=2 if title == "node" else 1)
-    if len(shown) < len(rows):
-        lines.append(f"  ... and {len(rows) - len(shown):,} more")
+    if left_out:
+        lines.append(f"  ... and {left_out:,} more (--top)")
     return [*lines, *_share_note(profile, sort)]
 
 

@@ -28,7 +28,7 @@ def weights_of(node: ir.Node, work: Work | None) -> Weights:
     for index, value in enumerate(node.inputs):
         if value is None or value in found or not value.is_initializer() or value.is_graph_input():
             continue
-        may_count = index in places if places is not None else _may_hold_parameters(value)
+        may_count = index in places if places is not None else may_hold_parameters(value)
         is_parameter = may_count and not (value.const_value is not None and origin_of(value).is_constant)
         stored = bytes_of(value)
         found[value] = (elements_in(value) if is_parameter else 0, stored if is_known(stored) else 0)
@@ -45,7 +45,8 @@ def weights_of(node: ir.Node, work: Work | None) -> Weights:
     return counted | {first: (told, found[first][1])}
 
 
-def _may_hold_parameters(value: ir.Value) -> bool:
+def may_hold_parameters(value: ir.Value) -> bool:
+    """Tell whether the type of a constant is one that parameters have."""
     if value.dtype in FLOATS:
         return True
     is_array = value.shape is not None and len(value.shape) > 1

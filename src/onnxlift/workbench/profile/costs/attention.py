@@ -31,7 +31,7 @@ def attention(n: CostNode) -> Work:
 
 @cost("GroupQueryAttention", domain="com.microsoft")
 def group_query_attention(n: CostNode) -> Work:
-    """The past and the new keys lie in one tensor, the second output. Query, key and value may lie in the first input."""
+    """The past and the new keys lie in one tensor, the second output. The first input may hold keys and values too."""
     heads, pairs = n.attribute("num_heads"), n.attribute("kv_num_heads")
     query = n.shape(0)
     if not heads or not pairs:

@@ -1,4 +1,4 @@
-"""Quantisation: between numbers and few bits. Weights of few bits count as they are stored: so many parameters, packed."""
+"""Quantisation: between numbers and few bits. Weights of few bits count as they are stored, packed."""
 
 from __future__ import annotations
 

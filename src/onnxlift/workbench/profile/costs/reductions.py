@@ -53,7 +53,7 @@ def softmax(n: CostNode) -> Work:
 
 @cost("MaxPool", "AveragePool", "LpPool")
 def pooling(n: CostNode) -> Work:
-    """An operation for each element of each window; an average divides once more, and a norm squares and takes roots."""
+    """An operation for each element of a window; an average divides once more, a norm squares and takes roots."""
     window = product(n.attribute("kernel_shape", ()))
     each = {"MaxPool": window, "AveragePool": window + 1, "LpPool": window * 2 + 1}[n.op_type]
     return Work(other=n.output_size() * each)

@@ -45,10 +45,16 @@ class Amount:
         return names_in(self.low) | names_in(self.high)
 
     def __add__(self, other: Amount) -> Amount:
-        return Amount(self.low + other.low, self.high + other.high)
+        low = self.low + other.low
+        return Amount(low, low if self._is_one and other._is_one else self.high + other.high)
 
     def __mul__(self, other: Amount) -> Amount:
-        return Amount(self.low * other.low, self.high * other.high)
+        low = self.low * other.low
+        return Amount(low, low if self._is_one and other._is_one else self.high * other.high)
+
+    @property
+    def _is_one(self) -> bool:
+        return self.low is self.high  # most are, and then half of the work is enough
 
     def at(self, sizes: Mapping[str, int]) -> Amount:
         """Return it with numbers in the place of names."""
@@ -89,20 +95,31 @@ def either(a: Amount, b: Amount) -> Amount:
 class AmountSum:
     """A sum of amounts that grows."""
 
-    __slots__ = ("_high", "_low")
+    __slots__ = ("_exact", "_high", "_low")
 
     def __init__(self) -> None:
-        self._low, self._high = Sum(), Sum()
+        self._exact = Sum()
+        self._low: Sum | None = None
+        self._high: Sum | None = None
 
     def add(self, amount: Amount) -> None:
         """Add an amount."""
+        if amount.low is amount.high:
+            self._exact.add(amount.low)
+            return
+        if self._low is None or self._high is None:
+            self._low, self._high = Sum(), Sum()
         self._low.add(amount.low)
         self._high.add(amount.high)
 
     @property
     def amount(self) -> Amount:
         """The sum of all that was added."""
-        return Amount(self._low.size, self._high.size)
+        exact = self._exact.size
+        whole = Amount(exact, exact)
+        if self._low is None or self._high is None:
+            return whole
+        return whole + Amount(self._low.size, self._high.size)
 
 
 def _plain(size: Size) -> int | str:

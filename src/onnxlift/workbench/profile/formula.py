@@ -165,14 +165,20 @@ def is_at_least(a: Size, b: Size) -> bool:
         missing = -number
         bounds = Counter(map(_bound, key)) if missing > 0 else Counter[Factor]()
         for larger in sorted(spare, key=len) if missing > 0 else ():
-            # A product with more factors, or with larger ones, is at least as large.
-            if not Counter(key) - Counter(larger) or not bounds - Counter(larger):
+            if _covers(Counter(larger), Counter(key)) or _covers(Counter(larger), bounds):
                 used = min(missing, spare[larger])
                 spare[larger] -= used
                 missing -= used
         if missing > 0:
             return False
     return True
+
+
+def _covers(larger: Counter[Factor], smaller: Counter[Factor]) -> bool:
+    """Tell whether a product is at least as large as another: it has the same factors, and symbols beside them.
+
+    Other factors, such as `h//2`, may be zero."""
+    return not smaller - larger and all(isinstance(each, str) and each.isidentifier() for each in larger - smaller)
 
 
 @lru_cache(maxsize=1 << 10)

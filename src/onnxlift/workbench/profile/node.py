@@ -7,6 +7,7 @@ in which it is. A single size that is not known is `UNKNOWN`, which computes lik
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import onnx_ir as ir
@@ -114,7 +115,12 @@ class CostNode:
 def elements_in(value: ir.Value) -> Size:
     """Return the number of elements of a tensor; UNKNOWN for what is no tensor, or of an unknown shape."""
     shape = shape_of(value)
-    return UNKNOWN if shape is None else product(map(size_of, shape))
+    return UNKNOWN if shape is None else _elements(shape)
+
+
+@lru_cache(maxsize=1 << 14)
+def _elements(shape: tuple[int | str, ...]) -> Size:
+    return product(map(size_of, shape))
 
 
 def bytes_of(value: ir.Value) -> Size:

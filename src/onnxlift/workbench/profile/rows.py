@@ -44,7 +44,7 @@ class Costs:
     @property
     def is_known(self) -> bool:
         """Tell whether no part of it is unknown."""
-        return self.macs.is_bounded and self.flops.is_bounded and self.bytes.is_bounded
+        return all(each.is_bounded for each in (self.macs, self.flops, self.read, self.written))
 
     def joined(self, other: Costs, join: Callable[[Amount, Amount], Amount]) -> Costs:
         """Return what `join` makes of both, without parameters and times."""

@@ -66,9 +66,10 @@ def test_a_model_comes_in_many_forms() -> None:
 def test_sizes_that_went_through_a_matrix_are_found() -> None:
     """As PyTorch's older exporter writes the widths of F.pad."""
     text = """<ir_version: 8, opset_import: ["" : 17]> g (float[1, 3, h] x) => (float[a, b, c] y) {
-        s = Shape<start = 2>(x) four = Constant <value_ints = [4]> () rest = Mod(s, four) zero = Constant <value_ints = [0]> ()
-        list = Concat<axis = 0>(zero, rest, zero, zero, zero, zero) pair = Constant <value_ints = [-1, 2]> ()
-        m = Reshape(list, pair) starts = Constant <value_ints = [-1]> () ends = Constant <value_ints = [-9223372036854775807]> ()
+        s = Shape<start = 2>(x) four = Constant <value_ints = [4]> () rest = Mod(s, four)
+        zero = Constant <value_ints = [0]> () pair = Constant <value_ints = [-1, 2]> ()
+        list = Concat<axis = 0>(zero, rest, zero, zero, zero, zero) m = Reshape(list, pair)
+        starts = Constant <value_ints = [-1]> () ends = Constant <value_ints = [-9223372036854775807]> ()
         f = Slice(m, starts, ends, zero, starts) t = Transpose<perm = [1, 0]>(f) flat = Constant <value_ints = [-1]> ()
         p = Reshape(t, flat) q = Cast<to = 7>(p) y = Pad(x, q) }"""
     report = onnxlift.profile(parser.parse_model(text), dims={"h": 6})

@@ -38,7 +38,8 @@ def test_a_view_takes_no_memory_and_keeps_what_it_is_a_view_of() -> None:
         shape = Constant <value_ints = [-1]> () a = Neg(x) v = Reshape(a, shape) b = Neg(v) y = Neg(b) }"""
     assert peak(text)[0] == "48*n"
     kept = """g (float[n, 4] x) => (float[m] y) {
-        shape = Constant <value_ints = [-1]> () a = Neg(x) v = Reshape(a, shape) b = Neg(v) c = Neg(b) y = Add(c, v) }"""
+        shape = Constant <value_ints = [-1]> () a = Neg(x) v = Reshape(a, shape) b = Neg(v) c = Neg(b)
+        y = Add(c, v) }"""
     assert peak(kept)[0] == "64*n"
 
 

@@ -32,6 +32,7 @@ COMMANDS: dict[str, list[str]] = {
     "ops": [],
     "opset": ["13", "a.onnx"],
     "passes": [],
+    "run": ["a.onnx", "--profile", "trace.json"],
     "simplify": ["a.onnx"],
     "verify": ["a.onnx"],
 }

@@ -12,6 +12,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,6 +56,15 @@ class ChildError(VerifyError):
 
 class LoadingError(Exception):
     """In the child: what is to be run could not be loaded, so that no input can be at fault. Its cause says why."""
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Let whatever goes wrong leave as a LoadingError."""
+    try:
+        yield
+    except Exception as error:
+        raise LoadingError from error
 
 
 def run_child(job: Path, task: dict[str, Any], who: str, limits: Limits, worker: str = WORKER) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -24,13 +23,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     onnx.save(transformer_block(), "b.onnx")
 
 
-def test_a_model_comes_from_a_pipe_and_outputs_go_to_one() -> None:
-    command = [sys.executable, "-m", "onnxlift", "run", "-", "-o", "-"]
-    done = subprocess.run(command, input=Path("a.onnx").read_bytes(), capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
-    with np.load(io.BytesIO(done.stdout)) as outputs:
+def test_a_model_comes_from_a_pipe_and_outputs_go_to_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path("a.onnx").read_bytes())))
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, write_through=True))
+    status, _, err = run("run", "-", "-o", "-")
+    assert status == 0 and "made up" in err
+    with np.load(io.BytesIO(written.getvalue())) as outputs:
         assert outputs["output"].shape == (2, 10, 64)
-    assert b"made up" in done.stderr
 
 
 def test_several_models_go_to_a_folder(run: Run) -> None:

@@ -33,6 +33,7 @@ NAMES = (
         "verify",
     }
     | {
+        "bench",
         "bisect",
         "diff",
         "draw",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .lifted import Lifted
     from .verification.verify import verify
     from .workbench import edit
+    from .workbench.bench import bench
     from .workbench.bisect import bisect
     from .workbench.diff import diff
     from .workbench.draw import draw
@@ -40,6 +41,7 @@ _HOMES = {
     "convert": ".api",
     "lift": ".api",
     "verify": ".verification.verify",
+    "bench": ".workbench.bench",
     "bisect": ".workbench.bisect",
     "diff": ".workbench.diff",
     "draw": ".workbench.draw",
@@ -72,6 +74,7 @@ __all__ = [
     "OutputError",
     "UnsupportedError",
     "VerifyError",
+    "bench",
     "bisect",
     "convert",
     "diff",

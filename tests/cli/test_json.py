@@ -18,6 +18,7 @@ Run = Callable[..., tuple[int, str, str]]
 PAGES = Path(__file__).parents[2] / "docs" / "workbench"
 
 COMMANDS: dict[str, list[str]] = {
+    "bench": ["a.onnx", "b.onnx", "--seconds", "0.1"],
     "bisect": ["a.onnx", "b.onnx"],
     "convert": ["a.onnx", "-o", "out", "--verify"],
     "diff": ["a.onnx", "b.onnx"],

@@ -8,21 +8,21 @@ from typing import Any
 
 import torch
 
-from onnxlift.executing import to_result
-from onnxlift.verification.candidate import Candidate, load_candidate
+from onnxlift.executing import to_argument, to_result
+from onnxlift.verification.candidate import load_candidate
 from onnxlift.verification.child import loading
 
 
 class LiftedEngine:
-    """The lifted module. `model` is what is called."""
+    """The lifted module: `model` is what is called. `module` has its parts; a compiled package has none."""
 
-    def __init__(self, candidate: Candidate, model: Any, outputs: list[str]) -> None:
-        self.candidate = candidate
+    def __init__(self, model: Any, outputs: list[str], module: torch.nn.Module | None = None) -> None:
         self.model = model
         self.outputs = outputs
+        self.module = module
 
     def feed(self, inputs: Mapping[str, Any]) -> Any:
-        return self.candidate.arguments(inputs)
+        return [to_argument(value) for value in inputs.values()]
 
     def call(self, feed: Any) -> Any:
         with torch.inference_mode():
@@ -39,13 +39,11 @@ def open_torch_engine(task: Mapping[str, Any]) -> LiftedEngine:
     """Return the lifted module as the task asks for it: `lifted`, `compiled`, or `aoti`."""
     if task.get("threads"):
         torch.set_num_threads(task["threads"])
-    candidate = load_candidate(Path(task["source"]), None, task.get("types"))
-    model: Any = candidate.model
-    with loading():
-        if task["engine"] == "compiled":
-            model = torch.compile(candidate.model)
-        elif task["engine"] == "aoti":
-            from torch._inductor import aoti_load_package
+    if task["engine"] == "aoti":
+        from torch._inductor import aoti_load_package
 
-            model = aoti_load_package(task["package"])
-    return LiftedEngine(candidate, model, task["outputs"])
+        with loading():
+            return LiftedEngine(aoti_load_package(task["package"]), task["outputs"])
+    module = load_candidate(Path(task["source"])).model
+    model = torch.compile(module) if task["engine"] == "compiled" else module
+    return LiftedEngine(model, task["outputs"], module)

@@ -32,7 +32,7 @@ def traced(engine: LiftedEngine, feed: Any, task: Mapping[str, Any]) -> tuple[An
             values = engine.call(feed)
         return values, {}
     seconds: list[float] = []
-    with _told(engine.candidate.model), profile(activities=[ProfilerActivity.CPU]) as found:
+    with _told(engine.module), profile(activities=[ProfilerActivity.CPU]) as found:
         for _ in range(runs):
             start = perf_counter()
             with record_function(_RUN):
@@ -43,7 +43,7 @@ def traced(engine: LiftedEngine, feed: Any, task: Mapping[str, Any]) -> tuple[An
 
 
 @contextmanager
-def _told(model: torch.nn.Module) -> Iterator[None]:
+def _told(model: torch.nn.Module | None) -> Iterator[None]:
     """Let every call of a module be a span of the trace, while this lasts."""
     spans: list[ExitStack] = []
     handles: list[Any] = []
@@ -58,7 +58,7 @@ def _told(model: torch.nn.Module) -> Iterator[None]:
     def leave(module: torch.nn.Module, arguments: Any, result: Any) -> None:
         spans.pop().close()
 
-    for path, module in model.named_modules():
+    for path, module in () if model is None else model.named_modules():
         handles += [module.register_forward_pre_hook(enter(path)), module.register_forward_hook(leave)]
     try:
         yield

@@ -17,6 +17,8 @@ LEFT, RIGHT, TOP, BOTTOM = 80, 24, 48, 56
 BAR, GAP = 22, 14
 LABEL_WIDTH = 7.3
 """Pixels of a character."""
+NEAREST_LABELS = 34
+MEANING = "median latency, with its 95 % interval"
 COLOURS = ("#2563c9", "#d1701c", "#2f8f5b", "#8a4fc0", "#b8324a", "#57808c", "#8c6d1f", "#4a4a4a")
 LONGEST = 48
 _STYLE = """
@@ -50,7 +52,7 @@ def draw_plot(title: str, lines: Sequence[Line], swept: str) -> str:
     """Return the plot: lines, if there is a sweep over more than one size, else bars."""
     if swept and any(len(line.points) > 1 for line in lines):
         return _page(title, HEIGHT + 20 * len(lines), _lines(lines, swept))
-    return _page(title, TOP + len(lines) * (BAR + GAP) + BOTTOM, _bars(lines))
+    return _page(title, TOP + len(lines) * (BAR + GAP) + BOTTOM // 2, _bars(lines))
 
 
 def _page(title: str, height: int, content: Iterator[str]) -> str:
@@ -77,11 +79,15 @@ def _lines(lines: Sequence[Line], swept: str) -> Iterator[str]:
     floor, end = HEIGHT - BOTTOM, WIDTH - RIGHT
     for tick in _ticks(low, high):
         yield _stroke(LEFT, up(tick), end, up(tick), 'class="grid"')
-        yield _label(LEFT - 8, up(tick) + 4, format_seconds(tick), anchor="end", style="small")
+        yield _label(LEFT - 8, up(tick) + 4, _round_time(tick), anchor="end", style="small")
+    labelled = -math.inf
     for size in sizes:
-        yield _label(across(size), floor + 18, f"{size:g}", anchor="middle", style="small")
+        if across(size) - labelled >= NEAREST_LABELS:
+            labelled = across(size)
+            yield _label(labelled, floor + 18, f"{size:g}", anchor="middle", style="small")
     yield _stroke(LEFT, floor, end, floor, 'class="axis"')
     yield _label((LEFT + end) / 2, floor + 38, swept, anchor="middle")
+    yield _label(RIGHT, floor + 38, MEANING, style="small")
     for number, line in enumerate(lines):
         colour = COLOURS[number % len(COLOURS)]
         points = " ".join(f"{across(size):.1f},{up(found.value):.1f}" for size, found in line.points)
@@ -107,13 +113,12 @@ def _bars(lines: Sequence[Line]) -> Iterator[str]:
         ends = [start + room * each / most for each in (found.value, found.low, found.high)]
         yield _label(start - 10, y + 15, line.title, anchor="end")
         yield (
-            f'<rect fill="{colour}" x="{start:.1f}" y="{y}" width="{ends[0] - start:.1f}" height="{BAR}">'
-            f"{_tip(line, found)}</rect>"
+            f'<rect fill="{colour}" fill-opacity="0.6" x="{start:.1f}" y="{y}" width="{ends[0] - start:.1f}" '
+            f'height="{BAR}">{_tip(line, found)}</rect>'
         )
         yield _stroke(ends[1], y + BAR / 2, ends[2], y + BAR / 2, 'class="axis"')
         yield _label(ends[2] + 8, y + 15, format_seconds(found.value))
-    y = TOP + len(lines) * (BAR + GAP) + 10
-    yield _label(start, y, "median latency, with its 95 % interval", style="small")
+    yield _label(start, TOP + len(lines) * (BAR + GAP) + 10, MEANING, style="small")
 
 
 def _stroke(x1: float, y1: float, x2: float, y2: float, style: str) -> str:
@@ -168,4 +173,10 @@ def _text(text: str) -> str:
 
 def _cut(text: str) -> str:
     shown = plain(text)
-    return shown if len(shown) <= LONGEST * 2 else f"{shown[: LONGEST * 2]}..."
+    return shown if len(shown) <= LONGEST else f"...{shown[3 - LONGEST :]}"
+
+
+def _round_time(seconds: float) -> str:
+    """Write 1, 2 or 5 times a power of ten without needless digits: 20 ms."""
+    number, unit = format_seconds(seconds).split()
+    return f"{float(number):g} {unit}"

@@ -17,6 +17,8 @@ RESAMPLES = 1000
 CONFIDENCE = 0.95
 TELLABLE = 0.05
 """A ratio whose interval is no wider than this to either side tells enough; a wider one that holds 1 tells nothing."""
+NEGLIGIBLE = 0.01
+"""A ratio closer to 1 than this is no difference, however sure it is: where a process lies in memory can make it."""
 NOISY = 0.10
 """Rounds whose medians are spread by more than this are a sign of a machine that does something else as well."""
 _LEAST = {50: 1, 90: 10, 99: 100}
@@ -72,9 +74,9 @@ def noise(rounds: Rounds) -> float:
 
 def verdict(found: Estimate) -> str:
     """Say what a ratio tells: `slower`, `faster`, `same`, or `unclear` if the interval is too wide to tell."""
-    if found.low > 1:
+    if found.low > 1 and found.value >= 1 + NEGLIGIBLE:
         return "slower"
-    if found.high < 1:
+    if found.high < 1 and found.value <= 1 - NEGLIGIBLE:
         return "faster"
     return "same" if found.spread <= TELLABLE else "unclear"
 

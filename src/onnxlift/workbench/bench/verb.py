@@ -171,7 +171,7 @@ def _package(prepared: Prepared, values: Mapping[str, Any], job: Path) -> Path:
 def _batch(prepared: Prepared, values: Mapping[str, Any]) -> int:
     """Return the number of samples in a run: the size of the first axis of the inputs, if the model leaves it open."""
     graph = prepared.model.graph
-    open_names = [value.name for value in graph.inputs if isinstance((type_of(value).shape or (0,))[:1][0], str)]
+    open_names = [value.name or "" for value in graph.inputs if isinstance((type_of(value).shape or (0,))[:1][0], str)]
     first = [np.shape(values[name])[0] for name in open_names if name in values and np.ndim(values[name])]
     return int(first[0]) if first and first[0] and len(set(first)) == 1 else 1
 

@@ -17,7 +17,7 @@ RESAMPLES = 1000
 CONFIDENCE = 0.95
 TELLABLE = 0.05
 """A ratio whose interval is no wider than this to either side tells enough; a wider one that holds 1 tells nothing."""
-NEGLIGIBLE = 0.01
+NEGLIGIBLE = 0.02
 """A ratio closer to 1 than this is no difference, however sure it is: where a process lies in memory can make it."""
 NOISY = 0.10
 """Rounds whose medians are spread by more than this are a sign of a machine that does something else as well."""

@@ -33,6 +33,7 @@ NAMES = (
         "verify",
     }
     | {
+        "bench",
         "bisect",
         "diff",
         "draw",
@@ -45,6 +46,7 @@ NAMES = (
         "merge",
         "opset",
         "profile",
+        "run",
         "simplify",
     }
 )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .lifted import Lifted
     from .verification.verify import verify
     from .workbench import edit
+    from .workbench.bench import bench
     from .workbench.bisect import bisect
     from .workbench.diff import diff
     from .workbench.draw import draw
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from .workbench.merge import merge
     from .workbench.opset import opset
     from .workbench.profile import profile
+    from .workbench.run import run
     from .workbench.simplify import simplify
 
 __version__ = "0.1.0"
@@ -40,6 +42,7 @@ _HOMES = {
     "convert": ".api",
     "lift": ".api",
     "verify": ".verification.verify",
+    "bench": ".workbench.bench",
     "bisect": ".workbench.bisect",
     "diff": ".workbench.diff",
     "draw": ".workbench.draw",
@@ -52,6 +55,7 @@ _HOMES = {
     "merge": ".workbench.merge",
     "opset": ".workbench.opset",
     "profile": ".workbench.profile",
+    "run": ".workbench.run",
     "simplify": ".workbench.simplify",
     "Lifted": ".lifted",
     "op": ".lifting.ops.registry",
@@ -72,6 +76,7 @@ __all__ = [
     "OutputError",
     "UnsupportedError",
     "VerifyError",
+    "bench",
     "bisect",
     "convert",
     "diff",
@@ -87,6 +92,7 @@ __all__ = [
     "op",
     "opset",
     "profile",
+    "run",
     "simplify",
     "verify",
 ]

@@ -18,6 +18,7 @@ Run = Callable[..., tuple[int, str, str]]
 PAGES = Path(__file__).parents[2] / "docs" / "workbench"
 
 COMMANDS: dict[str, list[str]] = {
+    "bench": ["a.onnx", "b.onnx", "--seconds", "0.1"],
     "bisect": ["a.onnx", "b.onnx"],
     "convert": ["a.onnx", "-o", "out", "--verify"],
     "diff": ["a.onnx", "b.onnx"],
@@ -33,6 +34,7 @@ COMMANDS: dict[str, list[str]] = {
     "opset": ["13", "a.onnx"],
     "passes": [],
     "profile": ["a.onnx"],
+    "run": ["a.onnx", "--profile", "trace.json"],
     "simplify": ["a.onnx"],
     "verify": ["a.onnx"],
 }

@@ -24,6 +24,7 @@ from .options import (
     Quiet,
     Seed,
     Shape,
+    Threads,
     Timeout,
     parse_dims,
     parse_shapes,
@@ -76,9 +77,7 @@ def profile(
         typer.Option("--as-written", help="Measure without ONNX Runtime's optimisations, which fuse nodes."),
     ] = False,
     runs: Annotated[int, typer.Option("--runs", min=1, metavar="N", help="How often to measure.")] = 10,
-    threads: Annotated[
-        int | None, typer.Option("--threads", min=1, metavar="N", help="Threads of ONNX Runtime; all by default.")
-    ] = None,
+    threads: Threads = None,
     input: Input = None,
     seed: Seed = 0,
     timeout: Timeout = 300.0,

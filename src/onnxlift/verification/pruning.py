@@ -29,12 +29,13 @@ def reads(node: NodeProto) -> Iterator[str]:
     while waiting:
         each = waiting.pop()
         yield from each.input
-        for graph in _subgraphs(each):
+        for graph in subgraphs(each):
             yield from (output.name for output in graph.output)
             waiting.extend(graph.node)
 
 
-def _subgraphs(node: NodeProto) -> Iterator[GraphProto]:
+def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
+    """Yield the graphs that a node holds as attributes."""
     for attribute in node.attribute:
         if attribute.type == AttributeProto.GRAPH:
             yield attribute.g

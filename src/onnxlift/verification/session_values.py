@@ -49,14 +49,31 @@ def run_session(
     session: Any, casts: Mapping[str, Any], inputs: Mapping[str, Any], outputs: Sequence[str]
 ) -> dict[str, Any]:
     """Run a session, and return its outputs by name. `casts` are the numpy types of those that a Cast converts."""
+    return named_outputs(call_session(session, casts, feeds_of(session, inputs), outputs), casts, outputs)
+
+
+def feeds_of(session: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inputs in the form that a session takes."""
     known = {value.name for value in session.get_inputs()}
     feeds = {name: value for name, value in inputs.items() if name in known}
-    names = [_cast_name(name) if name in casts else name for name in outputs]
     if any(isinstance(value, np.ndarray) and value.dtype in _BITS_IN for value in feeds.values()):
-        results = session.run_with_ort_values(names, {name: _ort_value(value) for name, value in feeds.items()})
-        values = [result.numpy() for result in results]
-    else:
-        values = session.run(names, feeds)
+        return {name: _ort_value(value) for name, value in feeds.items()}
+    return feeds
+
+
+def call_session(
+    session: Any, casts: Mapping[str, Any], feeds: Mapping[str, Any], outputs: Sequence[str]
+) -> Sequence[Any]:
+    """Run a session on what `feeds_of` gives, and return its outputs in their order."""
+    names = [_cast_name(name) if name in casts else name for name in outputs]
+    if any(type(value).__name__ == "OrtValue" for value in feeds.values()):
+        return [result.numpy() for result in session.run_with_ort_values(names, feeds)]
+    results: Sequence[Any] = session.run(names, feeds)
+    return results
+
+
+def named_outputs(values: Sequence[Any], casts: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Any]:
+    """Return outputs by name, in their own types."""
     return {
         name: value.astype(casts[name]) if name in casts else value for name, value in zip(outputs, values, strict=True)
     }

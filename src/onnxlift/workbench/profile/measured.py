@@ -18,8 +18,7 @@ import onnx_ir as ir
 
 from onnxlift.errors import OnnxLiftError
 from onnxlift.verification.given import Inputs
-from onnxlift.workbench.runtime.node_times import NodeTimes
-from onnxlift.workbench.runtime.node_times import profile as run_profile
+from onnxlift.workbench.runtime.node_times import NodeTimes, profile_nodes
 from onnxlift.workbench.runtime.prepared import prepare
 from onnxlift.workbench.runtime.settings import require_runtime, settings_from
 
@@ -89,7 +88,7 @@ def measure(
         )
         task = {"outputs": prepared.outputs, **settings.to_task()}
         values = prepared.given.taken_by(prepared.model.graph, lambda each: prepared.run(task, each))
-        times = run_profile(prepared, settings, {"warmup": how.warmup, "runs": how.runs})
+        times = profile_nodes(prepared, settings, {"warmup": how.warmup, "runs": how.runs})
     taken = {name: value.shape for name, value in values.items() if isinstance(value, np.ndarray)}
     elsewhere = sum(group.seconds for group in times.groups if group.main is None)
     runtime = times.runtime or f"ONNX Runtime {version}"

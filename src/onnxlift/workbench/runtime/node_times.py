@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
+from statistics import fmean as mean
 from typing import Any
 
 import onnx
@@ -21,7 +21,7 @@ from onnxlift.verification.given import Inputs
 from .origins import Group, NodeKey, find_groups, main_node
 from .prepared import Prepared, name_nodes, prepare
 from .settings import Providers, Settings, require_runtime, settings_from
-from .trace import Kernel, kernels_from
+from .trace import Kernel, faster_half, kernels_from
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class NodeGroup:
 
 @dataclass(frozen=True)
 class NodeTimes:
-    """How long the nodes of a model took, in the order in which they ran. Times are medians over the runs."""
+    """How long the nodes of a model took, in the order in which they ran: means over the faster half of the runs."""
 
     runtime: str
     groups: tuple[NodeGroup, ...]
@@ -53,8 +53,8 @@ class NodeTimes:
 
     @property
     def total(self) -> float:
-        """The seconds of a run of the whole model: the median."""
-        return median(self.runs) if self.runs else 0.0
+        """The seconds of a run of the whole model: the mean of the faster half."""
+        return mean(self.runs[number] for number in faster_half(self.runs)) if self.runs else 0.0
 
     @property
     def overhead(self) -> float:
@@ -96,14 +96,18 @@ def measure_nodes(
         prepared = prepare(source, Path(folder), **given, timeout=timeout, memory=memory)
         task = {"outputs": prepared.outputs, **settings.to_task()}
         prepared.given.taken_by(prepared.model.graph, lambda values: prepared.run(task, values))
-        return profile(prepared, settings, {"warmup": warmup, "runs": runs})
+        return profile_nodes(prepared, settings, {"warmup": warmup, "runs": runs})
 
 
-def profile(prepared: Prepared, settings: Settings, task: Mapping[str, Any]) -> NodeTimes:
+def profile_nodes(prepared: Prepared, settings: Settings, task: Mapping[str, Any]) -> NodeTimes:
     """Run a model with a trace on the inputs that are in its folder, and map what ran to the model's nodes."""
     file, proto, renamed = name_nodes(prepared.file, prepared.job)
     optimised = prepared.job / "optimised.onnx"
-    more = {"profile": str(prepared.job / "trace"), "optimised": str(optimised)}
+    more = {
+        "profile": str(prepared.job / "trace"),
+        "optimised": str(optimised),
+        "optimised_data": "optimised.onnx.data",
+    }
     answer = replace(prepared, file=file).run({"outputs": prepared.outputs, **settings.to_task(), **more, **task})
     groups = find_groups(proto.graph, onnx.load(optimised, load_external_data=False).graph)
     kernels = kernels_from(answer["kernels"])

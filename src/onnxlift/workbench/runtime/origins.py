@@ -112,7 +112,7 @@ class _Match:
         readers = self.readers.get(value, ())
         if len(readers) != 1 or self.nodes[readers[0]].op_type not in operators:
             return value
-        return self.nodes[readers[0]].output[0]
+        return str(self.nodes[readers[0]].output[0])
 
     def _belongs(self, targets: Sequence[Sequence[str]]) -> list[int]:
         """Return the number of the group of each kernel. Those that compute the same value are in one group."""

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
-from onnxlift.verification.child import LoadingError
-from onnxlift.verification.reference import FOLDER_OPTION, with_outputs
-from onnxlift.verification.session_values import CAST_OUT, cast_outputs, run_session
+from onnxlift.verification.child import loading
+from onnxlift.verification.reference import with_outputs
+from onnxlift.verification.session_values import CAST_OUT, call_session, cast_outputs, feeds_of, named_outputs
 
+from .options import session_options
 from .settings import CPU
 
 LARGEST_INSIDE = "1024"
@@ -25,14 +26,17 @@ class Session:
     def __init__(self, task: Mapping[str, Any]) -> None:
         self.task = task
         self.outputs: list[str] = task["outputs"]
-        try:
+        with loading():
             self._open()
-        except Exception as error:
-            raise LoadingError from error
 
-    def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the outputs by name."""
-        return run_session(self.session, self.casts, inputs, self.outputs)
+    def feed(self, inputs: Mapping[str, Any]) -> Any:
+        return feeds_of(self.session, inputs)
+
+    def call(self, feed: Any) -> Any:
+        return call_session(self.session, self.casts, feed, self.outputs)
+
+    def results(self, values: Any) -> dict[str, Any]:
+        return named_outputs(values, self.casts, self.outputs)
 
     def _open(self) -> None:
         path, folder = Path(self.task["model"]), Path(self.task["folder"])
@@ -52,7 +56,8 @@ class Session:
         options = session_options(self.task)
         if optimised:
             options.optimized_model_filepath = optimised
-            name = f"{Path(optimised).name}.data"
+        if optimised and self.task.get("optimised_data"):
+            name = self.task["optimised_data"]
             options.add_session_config_entry("session.optimized_model_external_initializers_file_name", name)
             entry = "session.optimized_model_external_initializers_min_size_in_bytes"
             options.add_session_config_entry(entry, LARGEST_INSIDE)
@@ -60,28 +65,3 @@ class Session:
         names, settings = [name for name, _ in providers], [options for _, options in providers]
         # Without `enable_fallback=0`, a provider that does not start is left out without a word.
         return onnxruntime.InferenceSession(model, options, names, settings, enable_fallback=0)
-
-
-def session_options(task: Mapping[str, Any]) -> onnxruntime.SessionOptions:
-    """Return the session options that a task asks for."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.add_session_config_entry(FOLDER_OPTION, task["folder"])
-    if task.get("threads"):
-        options.intra_op_num_threads = task["threads"]
-        options.inter_op_num_threads = 1
-    for library in task.get("libraries", ()):
-        options.register_custom_ops_library(library)
-    for name, value in task["options"].items():
-        if "." in name:
-            options.add_session_config_entry(name, value)
-        elif name == "graph_optimization_level":
-            options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, value)
-        elif name == "execution_mode":
-            options.execution_mode = getattr(onnxruntime.ExecutionMode, value)
-        else:
-            setattr(options, name, value)
-    if task.get("profile"):
-        options.enable_profiling = True
-        options.profile_file_prefix = task["profile"]
-    return options

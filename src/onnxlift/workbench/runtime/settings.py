@@ -99,7 +99,7 @@ def require_runtime() -> str:
     return ""
 
 
-def _provider(given: str | tuple[str, Mapping[str, Any]] | Sequence[Any]) -> tuple[str, dict[str, str]]:
+def _provider(given: str | tuple[str, Mapping[str, Any]]) -> tuple[str, dict[str, str]]:
     """Return the full name of a provider that this ONNX Runtime has, and its options.
 
     `cuda` is CUDAExecutionProvider; `cuda:device_id=1,do_copy_in_default_stream=0` gives options."""

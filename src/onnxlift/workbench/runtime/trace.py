@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import fmean as mean
 from typing import Any
 
 MOST_EVENTS = 1_000_000
@@ -46,12 +46,17 @@ class Trace:
 
     @property
     def seconds(self) -> float:
-        """The median of the runs."""
-        return median(self.runs) if self.runs else 0.0
+        """The mean of the faster half of the runs. The times of the kernels are means over the same runs."""
+        return mean(self.runs[number] for number in faster_half(self.runs)) if self.runs else 0.0
+
+
+def faster_half(runs: Sequence[float]) -> list[int]:
+    """Return the numbers of the faster half of runs: what else the machine did spoils the others most."""
+    return sorted(range(len(runs)), key=lambda number: runs[number])[: (len(runs) + 1) // 2]
 
 
 def read_trace(path: Path, skip: int = 0) -> Trace:
-    """Sum up the trace in a file, but for the first runs (`skip`). Times are medians over the runs."""
+    """Sum up the trace in a file, but for the first runs (`skip`)."""
     events: list[Event] = [event for event in json.loads(path.read_text(encoding="utf-8", errors="replace")) if event]
     runs = sorted((event for event in events if event.get("name") == _RUN), key=_start)[skip:]
     nodes = sorted(_exclusive(event for event in events if _is_kernel(event)), key=lambda pair: _start(pair[0]))
@@ -72,8 +77,13 @@ def read_trace(path: Path, skip: int = 0) -> Trace:
         )
         sums[key][number] += microseconds / 1e6
         calls[key] += 1
-    kernels = tuple(Kernel(*key, calls[key] / len(runs), median(seconds)) for key, seconds in sums.items())
-    return Trace(kernels, tuple(event["dur"] / 1e6 for event in runs), len(events) >= MOST_EVENTS)
+    lengths = tuple(event["dur"] / 1e6 for event in runs)
+    chosen = faster_half(lengths)
+    kernels = tuple(
+        Kernel(*key, calls[key] / len(runs), mean(seconds[number] for number in chosen))
+        for key, seconds in sums.items()
+    )
+    return Trace(kernels, lengths, len(events) >= MOST_EVENTS)
 
 
 def _is_kernel(event: Event) -> bool:

@@ -49,8 +49,8 @@ from matrix.running import build_model, expectations, feeds, unformatted
 from matrix.tables import TABLE
 from onnxlift.backend import Prepared
 from onnxlift.errors import OnnxLiftError
+from onnxlift.executing import to_argument
 from onnxlift.ir.writing.proto import to_proto
-from onnxlift.run import to_argument
 from onnxlift.workbench.opset import NEWEST, OpsetError, convert_opsets
 from onnxlift.workbench.report import open_model
 

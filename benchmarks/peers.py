@@ -155,7 +155,7 @@ def _run_module(module: Any, model: Any, inputs: list[Any]) -> Sequence[Any]:
     import onnx_ir as ir
     import torch
 
-    from onnxlift.run import to_argument, to_result
+    from onnxlift.executing import to_argument, to_result
 
     module.eval()
     with torch.no_grad():

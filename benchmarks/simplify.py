@@ -64,14 +64,14 @@ def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "onnxlift"
 
 
-def set_up(folder: Path) -> Path:
+def set_up(folder: Path, pins: Path = PINS) -> Path:
     """Return the Python of the peers' environment, which is made if it is not there yet."""
     python = folder / "bin" / "python"
     if not (folder / "ready").exists():
         print(f"setting up {folder}", file=sys.stderr)
         venv.create(folder, with_pip=True, clear=True)
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "-c", ROOT / "constraints.txt", "-r", PINS], check=True)
+        subprocess.run([*pip, "-c", ROOT / "constraints.txt", "-r", pins], check=True)
         (folder / "ready").touch()
     return python
 

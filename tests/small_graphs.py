@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import onnxlift
-from onnxlift.run import to_torch
+from onnxlift.executing import to_torch
 
 
 class Graph:

@@ -27,11 +27,11 @@ import onnxlift
 from models.handmade import tiny_resnet
 from onnxlift.cli.app import app
 from onnxlift.demo import transformer_block
+from onnxlift.executing import to_torch
 from onnxlift.ir.graph.marks import DOMAIN
 from onnxlift.lifting.ops import registry
 from onnxlift.pipeline import STAGES
 from onnxlift.rewriting import bodies
-from onnxlift.run import to_torch
 
 ROOT = Path(__file__).parents[1]
 GUIDE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")

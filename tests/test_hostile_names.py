@@ -22,11 +22,11 @@ from onnx.reference import ReferenceEvaluator
 from torch import nn
 
 import onnxlift
+from onnxlift.executing import to_torch
 from onnxlift.lifting import kernels
 from onnxlift.lifting.code.identifiers import MODULE_ATTRIBUTES, attribute, class_name, identifier, unique
 from onnxlift.lifting.modules.module import DICT_METHODS
 from onnxlift.lifting.names.variable_rules import LETTERS
-from onnxlift.run import to_torch
 
 PAYLOAD = 'open("harmed", "w")'
 HOSTILE = [

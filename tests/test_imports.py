@@ -45,7 +45,7 @@ LAYERS = (
     ("ir.origin",),
     ("ir.graph",),
     ("unforeseen",),
-    ("stages", "report", "run", "saving"),
+    ("executing", "report", "saving", "stages"),
     ("sizes", "terminal", "envelope"),
     ("errors",),
 )

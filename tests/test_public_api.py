@@ -34,6 +34,7 @@ NAMES = (
     }
     | {
         "batch",
+        "bench",
         "bisect",
         "diff",
         "draw",
@@ -46,6 +47,8 @@ NAMES = (
         "lint",
         "merge",
         "opset",
+        "profile",
+        "run",
         "simplify",
     }
 )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .verification.verify import verify
     from .workbench import edit
     from .workbench.batch import batch
+    from .workbench.bench import bench
     from .workbench.bisect import bisect
     from .workbench.diff import diff
     from .workbench.draw import draw
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from .workbench.lint.lint import lint
     from .workbench.merge import merge
     from .workbench.opset import opset
+    from .workbench.profile import profile
+    from .workbench.run import run
     from .workbench.simplify import simplify
 
 __version__ = "0.1.0"
@@ -42,6 +45,7 @@ _HOMES = {
     "lift": ".api",
     "verify": ".verification.verify",
     "batch": ".workbench.batch",
+    "bench": ".workbench.bench",
     "bisect": ".workbench.bisect",
     "diff": ".workbench.diff",
     "draw": ".workbench.draw",
@@ -54,6 +58,8 @@ _HOMES = {
     "lint": ".workbench.lint.lint",
     "merge": ".workbench.merge",
     "opset": ".workbench.opset",
+    "profile": ".workbench.profile",
+    "run": ".workbench.run",
     "simplify": ".workbench.simplify",
     "Lifted": ".lifted",
     "op": ".lifting.ops.registry",
@@ -75,6 +81,7 @@ __all__ = [
     "UnsupportedError",
     "VerifyError",
     "batch",
+    "bench",
     "bisect",
     "convert",
     "diff",
@@ -90,6 +97,8 @@ __all__ = [
     "merge",
     "op",
     "opset",
+    "profile",
+    "run",
     "simplify",
     "verify",
 ]

@@ -19,8 +19,8 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from .api import lift
 from .errors import UnsupportedError
+from .executing import to_argument, to_result
 from .lifted import Lifted
-from .run import to_argument, to_result
 
 
 class Prepared(BackendRep):

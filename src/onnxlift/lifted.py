@@ -151,7 +151,7 @@ class Lifted:
         buffers are converted to that type."""
         import torch
 
-        from .run import execute, to_torch
+        from .executing import execute, to_torch
 
         namespace = execute(self.source, self.name)
         with torch.device("meta"):

@@ -19,6 +19,7 @@ PAGES = Path(__file__).parents[2] / "docs" / "workbench"
 
 COMMANDS: dict[str, list[str]] = {
     "batch": ["batch.yml"],
+    "bench": ["a.onnx", "b.onnx", "--seconds", "0.1"],
     "bisect": ["a.onnx", "b.onnx"],
     "convert": ["a.onnx", "-o", "out", "--verify"],
     "diff": ["a.onnx", "b.onnx"],
@@ -34,6 +35,8 @@ COMMANDS: dict[str, list[str]] = {
     "ops": [],
     "opset": ["13", "a.onnx"],
     "passes": [],
+    "profile": ["a.onnx"],
+    "run": ["a.onnx", "--profile", "trace.json"],
     "simplify": ["a.onnx"],
     "verify": ["a.onnx"],
 }

@@ -25,8 +25,8 @@ from onnx.reference import ReferenceEvaluator
 import onnxlift
 from fuzz.runtime import Array, RefusedError, Session, run_model
 from onnxlift.errors import UnsupportedError
+from onnxlift.executing import to_argument, to_result
 from onnxlift.pipeline import STAGES
-from onnxlift.run import to_argument, to_result
 from onnxlift.verification.compare import compare
 from onnxlift.workbench.opset import NEWEST, OpsetError, opset
 from onnxlift.workbench.simplify import simplify

@@ -16,8 +16,8 @@ import onnxlift
 from matrix.case import Case, Optional, attribute_value
 from matrix.oracles import answers, assert_same, tolerance
 from onnxlift.backend import Prepared
+from onnxlift.executing import to_argument
 from onnxlift.lifting.text import file
-from onnxlift.run import to_argument
 
 ELEMENT = {str: onnx.TensorProto.STRING, int: onnx.TensorProto.INT64, float: onnx.TensorProto.FLOAT}  # in maps
 

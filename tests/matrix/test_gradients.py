@@ -13,7 +13,7 @@ from lifting.ops.training import train
 from matrix.case import Case, Revision, cases, revisions
 from matrix.running import build_model, feeds, unformatted
 from matrix.tables import TABLE
-from onnxlift.run import to_argument
+from onnxlift.executing import to_argument
 
 NEWEST = list({revision.key: revision for revision in revisions()}.values())
 # Operator -> what PyTorch says that it cannot do.

@@ -28,7 +28,7 @@ OWN_TESTS = {"diff"}
 """Pages with models of their own: tests/workbench/diff/test_page.py."""
 
 
-FINDING = {"lint", "bisect", "verify"}
+FINDING = {"lint", "bench", "bisect", "verify"}
 """Commands whose pages show what they find, for which they exit with 1."""
 
 

@@ -70,22 +70,9 @@ def _to_stdout(names: list[str], format: str | None, options: dict[str, Any], *,
 
 
 def _paths(names: list[str], target: Target, format: str | None) -> dict[str, Path | None]:
-    """Return the file for the picture of each model; in a folder, that of the model with another suffix."""
     from onnxlift.workbench.draw.verb import format_of, known_format
 
-    paths: dict[str, Path | None] = {}
-    for name in names:
-        path = target.path(name, is_one_of_many=len(names) > 1)
-        if path is not None and str(path) != target.output:
-            path = path.with_suffix(f".{known_format(format or 'svg')}")
-        elif path is not None and format is None:
-            format_of(path)
-        if path is not None and path in paths.values():
-            raise OutputError(f"two pictures would both be {str(path)!r}.")
-        if path is not None and path.exists() and not target.force:
-            raise OutputError(f"{str(path)!r} is there already: pass --force to replace it, or write to another file.")
-        paths[name] = path
-    return paths
+    return target.paths(names, lambda: known_format(format or "svg"), None if format else format_of)
 
 
 def _drawn(

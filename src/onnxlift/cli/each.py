@@ -46,6 +46,29 @@ class Target:
     def is_stream(self) -> bool:
         return self.output == STANDARD
 
+    def paths(
+        self, models: Sequence[str], suffix: Callable[[], str], check: Callable[[Path], object] | None = None
+    ) -> dict[str, Path | None]:
+        """Return the file for what is written of each model, in another format; None if nothing is to be written.
+
+        In a folder it has the model's name with another `suffix`; a file that is named is checked by `check`. Raises an
+        OutputError before anything is worked out if two would be the same, or one is there already."""
+        paths: dict[str, Path | None] = {}
+        for name in models:
+            path = self.path(name, is_one_of_many=len(models) > 1)
+            if path is not None and str(path) != self.output:
+                path = path.with_suffix(f".{suffix()}")
+            elif path is not None and check is not None:
+                check(path)
+            if path is not None and path in paths.values():
+                raise OutputError(f"two results would both be {str(path)!r}.")
+            if path is not None and path.exists() and not self.force:
+                raise OutputError(
+                    f"{str(path)!r} is there already: pass --force to replace it, or write to another file."
+                )
+            paths[name] = path
+        return paths
+
     def path(self, model: str, *, is_one_of_many: bool) -> Path | None:
         """Return the file for the result of a model; None if nothing is to be written to a file."""
         if self.output is None or self.is_stream:

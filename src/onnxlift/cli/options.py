@@ -66,6 +66,32 @@ Memory = Annotated[
     str | None,
     typer.Option("--memory", metavar="SIZE", help="What each run may take: 8GB. By default most of what is free."),
 ]
+Provider = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--provider",
+        metavar="NAME[:OPTION=VALUE,...]",
+        help="An execution provider of ONNX Runtime: cpu, cuda, tensorrt, ... Repeatable, in the order to try them.",
+    ),
+]
+SessionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="NAME=VALUE",
+        help="A session option of ONNX Runtime: graph_optimization_level=basic, or an entry like "
+        "session.dynamic_block_base=4. Repeatable.",
+    ),
+]
+Threads = Annotated[int | None, typer.Option("--threads", min=1, metavar="N", help="Threads that run an operator.")]
+CustomOp = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--custom-op",
+        metavar="FILE",
+        help="Custom operators: a library (.so), or a Python file, whose code is executed. Repeatable.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error, for a report.")]
 NoSimplify = Annotated[
@@ -109,6 +135,25 @@ def parse_dims(texts: Iterable[str]) -> dict[str, int]:
             raise typer.BadParameter(f"{text!r} is not a name and one size, like batch=4")
         dims[name] = sizes[0]
     return dims
+
+
+def parse_options(texts: Iterable[str]) -> dict[str, str]:
+    """Parse options of a session: `intra_op_num_threads=4` -> {"intra_op_num_threads": "4"}."""
+    options: dict[str, str] = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not separator or not name.strip():
+            raise typer.BadParameter(f"{text!r} is not of the form graph_optimization_level=basic")
+        options[name.strip()] = value.strip()
+    return options
+
+
+def parse_numbers(text: str | None) -> tuple[float, ...]:
+    """Parse numbers that are separated by commas: `0.5,0.5` -> (0.5, 0.5)."""
+    try:
+        return tuple(float(part) for part in (text or "").split(",") if part.strip())
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not numbers with commas between them, like 0.485,0.456") from None
 
 
 def _pairs(texts: Iterable[str], example: str) -> Iterator[tuple[str, tuple[str, str]]]:

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from onnxlift.executing import to_argument, to_result
 from onnxlift.lifting.text.forward_statements import forward_statements
-from onnxlift.run import to_argument, to_result
 
-from .child import LoadingError
+from .child import loading
 
 Probes = Mapping[str, Mapping[str, Sequence[str | None]]]
 """Line of a statement (as text) -> path of a module -> the names of the ONNX values that it assigns in that module."""
@@ -61,10 +61,8 @@ def load_candidate(
     Its weights are converted to `dtype`, if it is given. The file is executed: call this only with a file that we
     wrote, or that the user trusts."""
     recorder = Recorder(probes or {})
-    try:
+    with loading():
         model = _load(source, probes, recorder)
-    except Exception as error:
-        raise LoadingError from error
     if dtype is not None:
         model.to(getattr(torch, dtype))
     recorder.paths = {id(child): path for path, child in model.named_modules()}

@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import os
 import runpy
+import select
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from onnxlift.errors import VerifyError
 from onnxlift.sizes import format_bytes
@@ -70,6 +72,15 @@ class ChildError(VerifyError):
 
 class LoadingError(Exception):
     """In the child: what is to be run could not be loaded, so that no input can be at fault. Its cause says why."""
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Let whatever goes wrong leave as a LoadingError."""
+    try:
+        yield
+    except Exception as error:
+        raise LoadingError from error
 
 
 def run_child(job: Path, task: dict[str, Any], who: str, limits: Limits, worker: str = WORKER) -> dict[str, Any]:
@@ -130,15 +141,20 @@ def _watch(process: Process, who: str, limits: Limits) -> None:
     deadline = time.monotonic() + limits.seconds
     most = limits.bytes
     while process.poll() is None:
-        if time.monotonic() > deadline:
-            raise ChildError(f"{who} did not finish within {limits.seconds:g} seconds: raise the limit (--timeout).")
-        used = None if most is None else memory_of(process.pid)
-        if most is not None and used is not None and used > most:
-            raise ChildError(
-                f"{who} took more than {format_bytes(most)} of memory and was stopped: raise the limit (--memory), or "
-                "use smaller inputs (--shape, --dim)."
-            )
+        _check_limits(who, limits, deadline, most, process.pid)
         time.sleep(POLL_SECONDS)
+
+
+def _check_limits(who: str, limits: Limits, deadline: float, most: int | None, pid: int) -> None:
+    """Raise a ChildError if a process exceeds a limit."""
+    if time.monotonic() > deadline:
+        raise ChildError(f"{who} did not finish within {limits.seconds:g} seconds: raise the limit (--timeout).")
+    used = None if most is None else memory_of(pid)
+    if most is not None and used is not None and used > most:
+        raise ChildError(
+            f"{who} took more than {format_bytes(most)} of memory and was stopped: raise the limit (--memory), or "
+            "use smaller inputs (--shape, --dim)."
+        )
 
 
 def _kill(process: Process) -> None:
@@ -160,3 +176,66 @@ def tail(log: Path) -> str:
         file.seek(max(0, log.stat().st_size - TAIL))
         text = file.read().decode("utf-8", "replace").strip()
     return f" Its last words:\n{text}" if text else ""
+
+
+class Companion:
+    """A child process that stays, and answers one question after the other. It ends with the `with` block.
+
+    A question and its answer are one line of JSON each. The worker gets the folder `job` as its argument, which holds
+    task.json. The limit of time is for each question."""
+
+    def __init__(self, job: Path, task: dict[str, Any], who: str, limits: Limits, worker: str) -> None:
+        self.job, self.who, self.limits = job, who, limits
+        (job / "task.json").write_text(json.dumps(task), encoding="utf-8")
+        self._log = (job / LOG).open("wb")
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", worker, str(job)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            env=child_environment(),
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _kill(self.process)
+        for stream in (self.process.stdin, self.process.stdout, self._log):
+            if stream is not None:
+                with suppress(OSError):  # what was not sent is of no use any more
+                    stream.close()
+
+    def ask(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer to a question. Raises ChildError if there is none within the limits."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        try:
+            self.process.stdin.write(json.dumps(question).encode() + b"\n")
+            self.process.stdin.flush()
+        except OSError:
+            raise self._crash() from None
+        line = self._line(self.process.stdout.fileno())
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise ChildError(f"{self.who} failed: {answer['error']}", refused=answer.get("loaded", True))
+        return answer
+
+    def _line(self, stream: int) -> bytes:
+        """Wait for a line, and keep an eye on time and memory while it does not come."""
+        deadline = time.monotonic() + self.limits.seconds
+        most = self.limits.bytes
+        line = b""
+        while not line.endswith(b"\n"):
+            ready, _, _ = select.select([stream], [], [], POLL_SECONDS)
+            if ready:
+                part = os.read(stream, 1 << 16)
+                if not part:
+                    raise self._crash()
+                line += part
+            _check_limits(self.who, self.limits, deadline, most, self.process.pid)
+        return line
+
+    def _crash(self) -> ChildError:
+        code = self.process.wait()
+        return ChildError(f"{self.who} crashed ({describe_exit(code)}).{tail(self.job / LOG)}", crashed=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,11 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.types import ValueType
 
+from .child import ChildError
+from .compare import describe
 from .files import read_inputs
 from .inputs import Sizes, choose_sizes, make_inputs
+from .refusals import blame_inputs, other_sizes
 
 Inputs = Mapping[str, Any] | Sequence[Any] | str | os.PathLike[str] | None
 """The forms in which inputs may be given: arrays by name or in order, files, or nothing."""
@@ -43,6 +46,39 @@ class Given:
     def sizes(self, graph: ir.Graph) -> Sizes:
         """Return the sizes of the inputs, with those that we chose."""
         return choose_sizes(graph, given=self.values, shapes=self.shapes, dims=self.dims)
+
+    def taken_by(self, graph: ir.Graph, run: Callable[[Mapping[str, Any]], Any], innocent: str = "") -> dict[str, Any]:
+        """Return inputs that the model takes: those that `make` gives, or others if `run` refuses them.
+
+        The sizes that we chose are changed until `run` raises no ChildError any more that says that it refused. If it
+        refuses all, the error tells what was tried, and that it is not the fault of `innocent`."""
+        values = self.make(graph)
+        refused = _refusal(run, values)
+        if refused is None:
+            return values
+        sizes = self.sizes(graph)
+        tried = [_described(values)]
+        for other in other_sizes(sizes.chosen, sizes.leading):
+            values = self.make(graph, sizes=other)
+            if _refusal(run, values) is None:
+                return values
+            tried.append(_described(values))
+        raise blame_inputs(refused, tried, list(values), bool(sizes.chosen), innocent)
+
+
+def _refusal(run: Callable[[Mapping[str, Any]], Any], values: Mapping[str, Any]) -> ChildError | None:
+    """Return the error of a run that refuses these inputs; None if it takes them."""
+    try:
+        run(values)
+    except ChildError as error:
+        if not error.refused:
+            raise
+        return error
+    return None
+
+
+def _described(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {describe(value)}" for name, value in values.items())
 
 
 def read_given(inputs: Inputs) -> Mapping[str, Any] | Sequence[Any]:

@@ -30,7 +30,6 @@ from .compare import Comparison, as_carried, describe
 from .given import Given, Inputs, read_given
 from .judge import Judge, compare_outputs
 from .model_file import ModelFile, model_file
-from .refusals import blame_inputs, other_sizes
 from .report import describe_comparison
 from .values import read_values, write_values
 
@@ -208,18 +207,7 @@ class Pair:
 
     def find_inputs(self, given: Given) -> dict[str, Any]:
         """Return inputs that the original takes."""
-        values = given.make(self.original)
-        refused = self._refusal(values)
-        if refused is None:
-            return values
-        sizes = given.sizes(self.original)
-        tried = [_shapes(values)]
-        for other in other_sizes(sizes.chosen, sizes.leading):
-            values = given.make(self.original, sizes=other)
-            if self._refusal(values) is None:
-                return values
-            tried.append(_shapes(values))
-        raise blame_inputs(refused, tried, list(values), bool(sizes.chosen), "the result")
+        return given.taken_by(self.original, self._note_runtime, "the result")
 
     def find_other_inputs(self, given: Given) -> dict[str, Any] | None:
         """Return inputs of other sizes that the original takes; None if it takes none of those that are tried."""
@@ -235,19 +223,22 @@ class Pair:
                 values = given.make(self.original, sizes=changed)
             except VerifyError:
                 continue  # too large
-            if self._refusal(values) is None:
+            if self._takes(values):
                 return values
         return None
 
-    def _refusal(self, values: Mapping[str, Any]) -> ChildError | None:
-        """Run the original on these inputs; return its error, or None if it takes them."""
+    def _takes(self, values: Mapping[str, Any]) -> bool:
+        """Run the original on these inputs; tell whether it takes them."""
         try:
-            self.runtime = self.run_original(values)
+            self._note_runtime(values)
         except ChildError as error:
             if not error.refused:
                 raise
-            return error
-        return None
+            return False
+        return True
+
+    def _note_runtime(self, values: Mapping[str, Any]) -> None:
+        self.runtime = self.run_original(values)
 
     def run_original(self, values: Mapping[str, Any]) -> str:
         """Run the original on these inputs, keep what it computes, and return the name of the runtime."""
@@ -333,7 +324,3 @@ def multiplies_bytes(model: ir.Model) -> bool:
 def _names(graph: ir.Graph, kind: str) -> list[str]:
     values = graph.inputs if kind == "input" else graph.outputs
     return [value.name or "" for value in values if kind == "output" or constant(value) is None]
-
-
-def _shapes(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {describe(value)}" for name, value in values.items())

@@ -1,4 +1,4 @@
-"""Reduce a graph to the nodes that some of its outputs need, so that the rest is not run. Called in the child only."""
+"""Reduce a graph to the nodes that some of its outputs need, so that the rest is not run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def keep_only(graph: GraphProto, names: Collection[str]) -> None:
     nodes: list[NodeProto] = []
     for node in reversed(graph.node):
         if needed.intersection(node.output):
-            needed.update(_reads(node))
+            needed.update(reads(node))
             nodes.append(node)
     kept = [output for output in graph.output if output.name in names]
     initialisers = [tensor for tensor in graph.initializer if tensor.name in needed]
@@ -23,18 +23,19 @@ def keep_only(graph: GraphProto, names: Collection[str]) -> None:
         field.extend(copies)
 
 
-def _reads(node: NodeProto) -> Iterator[str]:
+def reads(node: NodeProto) -> Iterator[str]:
     """Yield the names that a node and its subgraphs read. Names that a subgraph defines itself do no harm."""
     waiting = [node]
     while waiting:
         each = waiting.pop()
         yield from each.input
-        for graph in _subgraphs(each):
+        for graph in subgraphs(each):
             yield from (output.name for output in graph.output)
             waiting.extend(graph.node)
 
 
-def _subgraphs(node: NodeProto) -> Iterator[GraphProto]:
+def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
+    """Yield the graphs that a node holds as attributes."""
     for attribute in node.attribute:
         if attribute.type == AttributeProto.GRAPH:
             yield attribute.g

@@ -7,37 +7,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, numpy_helper
 
 from .byte_products import make_products_exact
 from .child import LoadingError
 from .pruning import keep_only
+from .session_values import CAST_OUT, cast_outputs, run_session
 
-# Types that ONNX Runtime computes with but cannot return as numpy arrays. A Cast at the end of the model converts them.
-_CAST_OUT = {
-    "tensor(bfloat16)": (TensorProto.FLOAT, ml_dtypes.bfloat16),
-    "tensor(float8e4m3fn)": (TensorProto.FLOAT, ml_dtypes.float8_e4m3fn),
-    "tensor(float8e4m3fnuz)": (TensorProto.FLOAT, ml_dtypes.float8_e4m3fnuz),
-    "tensor(float8e5m2)": (TensorProto.FLOAT, ml_dtypes.float8_e5m2),
-    "tensor(float8e5m2fnuz)": (TensorProto.FLOAT, ml_dtypes.float8_e5m2fnuz),
-    "tensor(int4)": (TensorProto.INT8, ml_dtypes.int4),
-    "tensor(uint4)": (TensorProto.UINT8, ml_dtypes.uint4),
-    "tensor(int2)": (TensorProto.INT8, ml_dtypes.int2),
-    "tensor(uint2)": (TensorProto.UINT8, ml_dtypes.uint2),
-}
-# The same types as inputs: they are passed as their bits, together with the type.
-_BITS_IN = {
-    np.dtype(ml_dtypes.bfloat16): (np.uint16, TensorProto.BFLOAT16),
-    np.dtype(ml_dtypes.float8_e4m3fn): (np.uint8, TensorProto.FLOAT8E4M3FN),
-    np.dtype(ml_dtypes.float8_e4m3fnuz): (np.uint8, TensorProto.FLOAT8E4M3FNUZ),
-    np.dtype(ml_dtypes.float8_e5m2): (np.uint8, TensorProto.FLOAT8E5M2),
-    np.dtype(ml_dtypes.float8_e5m2fnuz): (np.uint8, TensorProto.FLOAT8E5M2FNUZ),
-}
 FEWEST_NUMBERS = 16  # of a constant that is taken for a weight
-_FOLDER_OPTION = "session.model_external_initializers_file_folder_path"
+FOLDER_OPTION = "session.model_external_initializers_file_folder_path"
 
 
 def run_reference(
@@ -76,7 +56,7 @@ def run_reference(
                 reason = str(error).splitlines()[0][:200]
                 name, values = _run_evaluator(path, folder, inputs, outputs, inside, only)
                 return f"{name} (ONNX Runtime does not take the model: {reason})", values
-            values = _run_session(session, casts, inputs, [*outputs, *inside])
+            values = run_session(session, casts, inputs, [*outputs, *inside])
             how = ", with exact products of bytes" if exact else ""
             return f"ONNX Runtime {onnxruntime.__version__}{how}", values
     return _run_evaluator(path, folder, inputs, outputs, inside, only)
@@ -100,7 +80,7 @@ def _session(
     levels = onnxruntime.GraphOptimizationLevel
     # We want the numbers of the model as it is, not of what a fusion makes of it.
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
-    options.add_session_config_entry(_FOLDER_OPTION, str(folder))
+    options.add_session_config_entry(FOLDER_OPTION, str(folder))
     if exact:
         options.intra_op_num_threads = 1  # DynamicQuantizeLSTM gives other numbers with more
 
@@ -109,21 +89,21 @@ def _session(
 
     # Given a path, ONNX Runtime reads the model itself, piece by piece; but then the external data must lie beside it.
     is_changed = inside or exact or nudged or only or folder != path.parent
-    model = _with_outputs(path, outputs, inside, only) if is_changed else None
+    model = with_outputs(path, outputs, inside, only) if is_changed else None
     if exact and model is not None:
         make_products_exact(model)
     if nudged and model is not None:
         _nudge_weights(model)
     session = start(str(path) if model is None else model.SerializeToString())
     types = {output.name: output.type for output in session.get_outputs()}
-    casts = {name: types[name] for name in (*outputs, *inside) if types[name] in _CAST_OUT}
+    casts = {name: types[name] for name in (*outputs, *inside) if types[name] in CAST_OUT}
     if casts:
-        model = model or _with_outputs(path, outputs, (), only)
-        session = start(_cast_outputs(model, casts).SerializeToString())
-    return session, {name: _CAST_OUT[kind][1] for name, kind in casts.items()}
+        model = model or with_outputs(path, outputs, (), only)
+        session = start(cast_outputs(model, casts).SerializeToString())
+    return session, {name: CAST_OUT[kind][1] for name, kind in casts.items()}
 
 
-def _with_outputs(path: Path, outputs: Sequence[str], inside: Sequence[str], only: bool) -> onnx.ModelProto:
+def with_outputs(path: Path, outputs: Sequence[str], inside: Sequence[str], only: bool) -> onnx.ModelProto:
     """Load the model, and make the values `inside` outputs as well; or leave `only` what all these need.
 
     External data is not loaded."""
@@ -147,49 +127,12 @@ def _nudge_weights(model: onnx.ModelProto) -> None:
             tensor.CopyFrom(numpy_helper.from_array(moved.astype(np.float32), tensor.name))
 
 
-def _cast_outputs(model: onnx.ModelProto, casts: Mapping[str, str]) -> onnx.ModelProto:
-    for name, kind in casts.items():
-        to = _CAST_OUT[kind][0]
-        model.graph.node.append(helper.make_node("Cast", [name], [_cast_name(name)], to=to))
-        model.graph.output.append(helper.make_tensor_value_info(_cast_name(name), to, None))
-    return model
-
-
-def _cast_name(name: str) -> str:
-    return f"{name}::cast_for_numpy"
-
-
-def _run_session(
-    session: Any, casts: Mapping[str, Any], inputs: Mapping[str, Any], outputs: Sequence[str]
-) -> dict[str, Any]:
-    known = {value.name for value in session.get_inputs()}
-    feeds = {name: value for name, value in inputs.items() if name in known}
-    names = [_cast_name(name) if name in casts else name for name in outputs]
-    if any(isinstance(value, np.ndarray) and value.dtype in _BITS_IN for value in feeds.values()):
-        results = session.run_with_ort_values(names, {name: _ort_value(value) for name, value in feeds.items()})
-        values = [result.numpy() for result in results]
-    else:
-        values = session.run(names, feeds)
-    return {
-        name: value.astype(casts[name]) if name in casts else value for name, value in zip(outputs, values, strict=True)
-    }
-
-
-def _ort_value(array: np.ndarray[Any, Any]) -> Any:
-    from onnxruntime import OrtValue
-
-    if array.dtype not in _BITS_IN:
-        return OrtValue.ortvalue_from_numpy(np.asarray(array))
-    bits, element = _BITS_IN[array.dtype]
-    return OrtValue.ortvalue_from_numpy_with_onnx_type(np.array(array).view(bits), element)
-
-
 def _run_evaluator(
     path: Path, folder: Path, inputs: Mapping[str, Any], outputs: Sequence[str], inside: Sequence[str], only: bool
 ) -> tuple[str, dict[str, Any]]:
     from onnx.reference import ReferenceEvaluator
 
-    model = _with_outputs(path, outputs, inside, only)
+    model = with_outputs(path, outputs, inside, only)
     onnx.load_external_data_for_model(model, str(folder))
     evaluator = ReferenceEvaluator(model)
     names = [*outputs, *inside]

@@ -50,12 +50,15 @@ def blame_inputs(
 ) -> ChildError:
     """Return the error for inputs that ONNX Runtime refuses as well: which, the sizes tried, and what to do.
 
-    `innocent` is what would be blamed otherwise."""
+    `innocent` is what would be blamed otherwise; "" if there is nothing else."""
     what = "an input that was made up" if is_made_up else "an input"
     more = f"; and {len(tried) - MOST_TOLD} more" if len(tried) > MOST_TOLD else ""
     also = f" It was tried with {'; '.join(tried[:MOST_TOLD])}{more}."
     name = inputs[0] if inputs else "x"
+    blame = f"{what} is at fault, not {innocent}: ONNX Runtime refuses it too; {refusal(error)}"
+    if not innocent:
+        blame = f"ONNX Runtime refuses {what}; {refusal(error)}"
     return ChildError(
-        f"{what} is at fault, not {innocent}: ONNX Runtime refuses it too; {refusal(error)}.{also} Give sizes "
+        f"{blame}.{also} Give sizes "
         f"that the model takes (--shape {name}=..., --dim NAME=...), or pass the inputs themselves (--input)."
     )

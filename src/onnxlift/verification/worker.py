@@ -8,6 +8,7 @@ says so, and adds to its answer.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -32,12 +33,30 @@ def main(folder: Path, run: Run | None = None) -> None:
         outputs, answer, train = (run or _run)(task, inputs)
         write_values(folder / task.get("results", task["side"]), outputs)
     except Exception as error:
-        cause = error.__cause__ if isinstance(error, LoadingError) and error.__cause__ is not None else error
-        text = f"{type(cause).__name__}: {str(cause).strip()[:2000]}{_place(cause, task)}"
-        answer = {"error": text, "loaded": cause is error, "lines": _lines(cause, task)}
+        answer = error_answer(error, task)
     _write(answer, folder)
     if train is not None:  # by now the outputs are safe: it may take more than is allowed
         _write({**answer, "gradients": train()}, folder)
+
+
+def serve(answer: Callable[[dict[str, Any]], Answer], task: dict[str, Any]) -> None:
+    """Answer the questions that come in, a line of JSON each, until there are no more (see `Companion`)."""
+    # Whatever a library prints goes to the log: answers have a stream of their own.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        try:
+            found = answer(json.loads(line))
+        except Exception as error:
+            found = error_answer(error, task)
+        print(json.dumps(found), file=answers, flush=True)
+
+
+def error_answer(error: Exception, task: dict[str, Any]) -> Answer:
+    """Return the answer that says what went wrong, and whether the model had been loaded before that."""
+    cause = error.__cause__ if isinstance(error, LoadingError) and error.__cause__ is not None else error
+    text = f"{type(cause).__name__}: {str(cause).strip()[:2000]}{_place(cause, task)}"
+    return {"error": text, "loaded": cause is error, "lines": _lines(cause, task)}
 
 
 def _run(task: dict[str, Any], inputs: dict[str, Any]) -> Ran:

@@ -16,7 +16,7 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import onnxlift
-from onnxlift.run import TRAVELS_AS, to_numpy, to_torch
+from onnxlift.executing import TRAVELS_AS, to_numpy, to_torch
 
 Array = np.ndarray[Any, Any]
 OFFICIAL = {"rtol": 1e-3, "atol": 1e-7}

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import nn
 
+from onnxlift.executing import execute
 from onnxlift.lifting import kernels
 from onnxlift.lifting.ops.kinds import REQUIRED, LayerKind, layer_kind, layer_kinds
 from onnxlift.lifting.ops.weight_shapes import spectral_normed, weight_normed
-from onnxlift.run import execute
 
 WIDTHS = {"in_channels": 6, "out_channels": 9, "groups": 3}
 LAYERS: list[tuple[str, dict[str, Any]]] = [

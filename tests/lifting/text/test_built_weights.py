@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 import onnxlift
+from onnxlift.executing import execute
 from onnxlift.lifting.modules.module import Entry
 from onnxlift.lifting.ops.layers import Weight
 from onnxlift.lifting.text.built_weights import WeightsDoNotFitError, check_weights
-from onnxlift.run import execute
 from small_graphs import Graph
 
 IMPORTS = """

@@ -18,10 +18,10 @@ from safetensors.torch import load_file
 import onnxlift
 from onnxlift.demo import tiny_resnet
 from onnxlift.errors import OutputError
+from onnxlift.executing import to_torch
 from onnxlift.lifting.modules.module import Entry
 from onnxlift.lifting.ops.layers import Weight
 from onnxlift.lifting.text.weights import BATCH, plan_shards, write_weights
-from onnxlift.run import to_torch
 from onnxlift.sizes import parse_size
 
 RANDOM = np.random.default_rng(0)

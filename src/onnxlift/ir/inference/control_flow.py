@@ -84,7 +84,7 @@ def _loop(inference: Inference, node: ir.Node, body: ir.Graph, sweep: Callable[[
         declared = inference.declared.get(value, (None, None))[1]
         inference.assign(value, type_, declared if declared is not None else ir.Shape(()))
     shapes = _settle(inference, carried, body.inputs[2:], body.outputs[1:], sweep)
-    length = _trip_count(node, body)
+    length = trip_count(node, body)
     final: list[TypeAndShape] = [(value.type, shape) for value, shape in zip(body.inputs[2:], shapes, strict=False)]
     stacked: list[TypeAndShape] = []
     for value in body.outputs[1 + count :]:
@@ -93,7 +93,7 @@ def _loop(inference: Inference, node: ir.Node, body: ir.Graph, sweep: Callable[[
     return final + stacked
 
 
-def _trip_count(node: ir.Node, body: ir.Graph) -> int | str | None:
+def trip_count(node: ir.Node, body: ir.Graph) -> int | str | None:
     """Return how often the body runs, if no condition can end the loop early; else None."""
     trips = elements_of(node.inputs[0])
     start = node.inputs[1]

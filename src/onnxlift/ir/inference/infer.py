@@ -29,7 +29,7 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.schema import schema_for
-from onnxlift.ir.graph.shapes import MAX_ELEMENTS, Elements, Shape, shape_of
+from onnxlift.ir.graph.shapes import MAX_ELEMENTS, Elements, Shape, elements_of, shape_of
 from onnxlift.ir.graph.walk import all_nodes, opset_of, regions, subgraphs
 
 from . import contrib_types, control_flow, element_rules, shape_rules
@@ -54,12 +54,16 @@ _Size = int | ir.SymbolicDim
 TypeAndShape = tuple[ir.TypeProtocol | None, ir.Shape | None]
 
 
-def infer(model: ir.Model, *, broken: Collection[ir.Node] = ()) -> Mapping[ir.Node, str]:
+def infer(
+    model: ir.Model, *, broken: Collection[ir.Node] = (), told: Mapping[str, ir.Value] | None = None
+) -> Mapping[ir.Node, str]:
     """Set the type and shape of every value of `model`, as far as they can be known before it runs.
 
     Return the nodes of the main graph that ONNX's own inference refuses, each with its reason. It is not asked about
-    nodes that are known to be `broken`: some of its releases divide by a stride of 0, which ends the process."""
-    inference = Inference(model, broken)
+    nodes that are known to be `broken`: some of its releases divide by a stride of 0, which ends the process. `told`
+    are values by name that are known otherwise: those of a copy that was simplified, say. Their shapes and elements
+    count where inference does not find all of them."""
+    inference = Inference(model, broken, told or {})
     inference.run()
     return inference.refusals
 
@@ -80,9 +84,12 @@ class _FunctionCall:
 class Inference:
     """One run of inference over one model."""
 
-    def __init__(self, model: ir.Model, broken: Collection[ir.Node] = ()) -> None:
+    def __init__(
+        self, model: ir.Model, broken: Collection[ir.Node] = (), told: Mapping[str, ir.Value] | None = None
+    ) -> None:
         self.model = model
         self.broken = broken
+        self.told = told or {}
         self.declared: dict[ir.Value, TypeAndShape] = {}
         self.calls: dict[ir.OperatorIdentifier, _FunctionCall] = {}
         self.results: dict[object, list[TypeAndShape]] = {}
@@ -146,6 +153,9 @@ class Inference:
             if type_ is None or type_ == declared_type:
                 shape = shape if shape is not None else self.named(None, declared_shape)[1]
             type_ = type_ if type_ is not None else declared_type
+        other = self.told.get(value.name or "") if self.told else None
+        if other is not None and not _is_known(shape) and _is_known(other.shape):
+            shape = other.shape
         value.type, value.shape = type_, shape if shape is None or len(shape) <= _MAX_RANK else None
         if "dims" in value.meta:
             del value.meta["dims"]
@@ -166,6 +176,18 @@ class Inference:
                 logger.debug("no inference for node %s: %r", node.name, error)
                 for output in node.outputs:
                     self.assign(output, None, None)
+            if self.told:
+                self._take_elements(node)
+
+    def _take_elements(self, node: ir.Node) -> None:
+        """Record the elements that are told of the outputs of a node, where inference has not found them all."""
+        for output in node.outputs:
+            other = self.told.get(output.name or "")
+            known = None if other is None or output.dtype not in _TRACKED else elements_of(other)
+            if known is None or any(e is None or is_invented_size(str(e)) for e in known):
+                continue
+            if shape_of(output) in ((), (len(known),)):
+                output.meta["dims"] = known if shape_of(output) else known[0]
 
     def _infer_node(self, node: ir.Node, opsets: Mapping[str, int], attributes: Mapping[str, ir.Attr]) -> None:
         if node.op_identifier() in self.model.functions:
@@ -433,6 +455,11 @@ def _can_be_asked(proto: onnx.NodeProto) -> bool:
 
 def _is_static(value: ir.Value) -> bool:
     return value.shape is not None and all(isinstance(dim, int) for dim in value.shape)
+
+
+def _is_known(shape: ir.Shape | None) -> bool:
+    """Tell whether all sizes are numbers or names of the model."""
+    return shape is not None and not any(is_invented_size(str(dim)) for dim in shape if not isinstance(dim, int))
 
 
 def _reason(error: Exception) -> str:

@@ -349,6 +349,8 @@ RULES: dict[str, Rule] = {
     "Attention": _attention,
     **dict.fromkeys(_REDUCTIONS, _reduction),
     "Conv": window_rules.convolution,
+    "ConvInteger": window_rules.convolution,
+    "QLinearConv": lambda n: window_rules.convolution(n, 3),
     "ConvTranspose": window_rules.transposed_convolution,
     "MaxPool": window_rules.pool,
     "AveragePool": window_rules.pool,
@@ -384,6 +386,8 @@ DTYPES: dict[str, Callable[[NodeView], ir.DataType]] = {
     **dict.fromkeys((*_TO_BOOL, "IsNaN", "IsInf"), lambda n: ir.DataType.BOOL),
     **dict.fromkeys(("Shape", "Size", "NonZero"), lambda n: ir.DataType.INT64),
     "Where": lambda n: n.dtype(1),
+    "ConvInteger": lambda n: ir.DataType.INT32,
+    "QLinearConv": lambda n: n.dtype(7),
     "Cast": _cast_dtype,
     "ConstantOfShape": _fill_dtype,
 }

@@ -29,6 +29,13 @@ _MAX_TEXT = 200
 _INT64 = range(-(2**63), 2**63)
 
 
+def terms_of(a: Dim) -> Mapping[tuple[str, ...], int] | None:
+    """Return the polynomial that `a` is the text of: its products of factors, each with its coefficient.
+
+    None for a name that cannot be computed with."""
+    return _parse(a)
+
+
 def add(a: Dim, b: Dim) -> Dim | None:
     """Return `a + b`."""
     if isinstance(a, int) and isinstance(b, int):

@@ -59,9 +59,9 @@ def _windows_rounded_up(size: int, begin: int, margin: int, stride: int) -> int:
     return count - 1 if (count - 1) * stride >= size + begin else count
 
 
-def convolution(n: NodeView) -> Shape:
-    """Return the output shape of a Conv."""
-    weight = n.shape(1)
+def convolution(n: NodeView, weight_index: int = 1) -> Shape:
+    """Return the output shape of a Conv or ConvInteger; also of a QLinearConv, whose weight is another input."""
+    weight = n.shape(weight_index)
     if len(weight) < 3 or len(n.shape()) != len(weight):
         raise Unknown
     return (n.shape()[0], weight[0], *(n.known(size) for size in _spatial_sizes(n, weight[2:])))

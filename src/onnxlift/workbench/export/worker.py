@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from onnxlift.run import to_argument, to_result
+from onnxlift.executing import to_argument, to_result
 from onnxlift.verification.candidate import load_candidate
 from onnxlift.verification.values import read_values, write_values
 from onnxlift.verification.worker import Ran, main

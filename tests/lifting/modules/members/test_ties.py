@@ -12,7 +12,7 @@ import torch
 from onnx import TensorProto, helper
 
 import onnxlift
-from onnxlift.run import to_torch
+from onnxlift.executing import to_torch
 from small_graphs import Graph
 
 

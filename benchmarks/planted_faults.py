@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import resource
 import subprocess
 import sys
 import tempfile
@@ -80,6 +81,8 @@ class Row:
     reproducer: int
     reproduces: bool
     seconds: float
+    processor: float
+    """The seconds of processor time, of all processes: a busy machine does not change them."""
     renamed: bool
 
     @property
@@ -232,21 +235,21 @@ def measure(path: Path, count: int, first: int) -> tuple[list[Row], int]:
         seen += 1
         if seen <= first:
             continue
-        start = time.perf_counter()
+        start, spent = time.perf_counter(), _processor_time()
         try:
             report = bisect(original, broken)
         except InvalidModelError:
             continue  # the operator takes something else in this opset
         except OnnxLiftError as error:
             print(f"  {path.name} {name}: {error}", file=sys.stderr)
-            rows.append(Row(path.name, name, operator, told, "error", 0, False, 0.0, renamed))
+            rows.append(Row(path.name, name, operator, told, "error", 0, False, 0.0, 0.0, renamed))
             continue
-        seconds = time.perf_counter() - start
+        seconds, processor = time.perf_counter() - start, _processor_time() - spent
         if report.passed:
             if verify_models(original, broken).passed:
                 idle += 1
                 continue
-            rows.append(Row(path.name, name, operator, told, "nothing", 0, False, seconds, renamed))
+            rows.append(Row(path.name, name, operator, told, "nothing", 0, False, seconds, processor, renamed))
             continue
         blamed = report.culprit.innermost.b if report.culprit is not None else None
         nodes, reproduces = 0, False
@@ -257,9 +260,16 @@ def measure(path: Path, count: int, first: int) -> tuple[list[Row], int]:
                 command = [sys.executable, str(Path(folder) / "repro" / "reproduce.py")]
                 done = subprocess.run(command, capture_output=True, check=False, text=True)
                 reproduces = done.returncode == 1 and "node " in done.stdout
-        rows.append(Row(path.name, name, operator, told, blamed or "", nodes, reproduces, seconds, renamed))
+        found = (blamed or "", nodes, reproduces, seconds, processor)
+        rows.append(Row(path.name, name, operator, told, *found, renamed))
         _show(rows[-1])
     return rows, idle
+
+
+def _processor_time() -> float:
+    """Return the seconds that this process and all its children have computed for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def _show(row: Row) -> None:
@@ -287,13 +297,15 @@ def main() -> int:
         table.append((path.name, rows, idle))
     if options.json:
         print(json.dumps([asdict(row) for row in everything], indent=2))
-    print(f"\n{'model':45} faults  named  reproduced  most nodes  slowest  without effect")
+    print(f"\n{'model':45} faults  named  reproduced  most nodes  slowest  of processor  without effect")
     for name, rows, idle in [*table, ("all", everything, sum(idle for _, _, idle in table))]:
         if rows:
             hit = sum(row.is_named for row in rows)
             shown = sum(row.reproduces for row in rows)
             most, slow = max(row.reproducer for row in rows), max(row.seconds for row in rows)
-            print(f"{name[:45]:45} {len(rows):6}  {hit:5}  {shown:10}  {most:10}  {slow:5.1f} s  {idle:14}")
+            spent = max(row.processor for row in rows)
+            told = f"{shown:10}  {most:10}  {slow:5.1f} s  {spent:10.1f} s  {idle:14}"
+            print(f"{name[:45]:45} {len(rows):6}  {hit:5}  {told}")
     return int(not all(row.passed for row in everything))
 
 

@@ -117,6 +117,11 @@ def test_an_unknown_name_is_answered_with_those_that_are_near() -> None:
         infer(parsed(SIZES), values="q*")
 
 
+def test_what_a_loop_gives_to_its_body_is_told_with_the_loop() -> None:
+    lines = {line.split()[0]: line for line in str(infer(branches())).splitlines() if line.strip()}
+    assert lines["s"].endswith("given by Loop_6") and lines["r"].endswith("Add in Loop_6"), lines
+
+
 def test_values_inside_of_branches_are_told_with_their_place() -> None:
     report = infer(branches())
     inner = {value.name: (str(value.type), value.place) for value in report.values if value.place}

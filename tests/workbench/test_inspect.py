@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import onnxlift
 from onnxlift.cli.app import app
+from workbench.models import branches
 
 BRANCHES = """<ir_version: 9, opset_import: ["": 17, "me": 1], metadata_props: ["license": "MIT"]>
 g (float[n, 4] x, bool c) => (float[n, 4] y)
@@ -40,6 +41,15 @@ def scoped() -> onnx.ModelProto:
     for node, name in zip(model.graph.node, names, strict=True):
         node.name = name
     return model
+
+
+def test_types_of_inputs_stand_below_each_other() -> None:
+    lines = str(onnxlift.inspect(branches())).splitlines()
+    assert [line[15:] for line in lines if line.startswith(("  inputs", "   "))][:3] == [
+        "x      float32  (n, 4)",
+        "go     bool     ()",
+        "trips  int64    ()",
+    ]
 
 
 def test_the_graph_is_text_with_graphs_inside_it() -> None:

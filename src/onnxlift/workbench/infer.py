@@ -95,7 +95,9 @@ class InferReport(ModelReport):
             widths = min(max(map(len, names), default=0), 60), min(max(map(len, texts), default=0), 50)
             for value, name, text in zip(self.values, names, texts, strict=True):
                 role = "" if value.role == "inside" else value.role
-                operator = f"{value.operator} in {quoted(value.place)}" if value.place else value.operator
+                operator = value.operator
+                if value.place:
+                    operator = f"{operator} in {quoted(value.place)}" if operator else f"given by {quoted(value.place)}"
                 lines.append(f"  {role:12}  {name:{widths[0]}}  {text:{widths[1]}}  {operator}".rstrip())
         if self.brief:
             lines.append(f"  values         {len(self.values):,}")

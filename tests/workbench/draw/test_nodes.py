@@ -32,6 +32,13 @@ def test_nodes_have_their_names_attributes_and_the_shapes_of_weights() -> None:
     assert boxes["stem_out_bn"].lines == ("scale (64)", "B (64)", "input_mean (64)", "input_var (64)")
 
 
+def test_a_node_with_the_name_of_its_operator_says_it_once() -> None:
+    model = parsed("g (float[n, 4] x) => (float[n, 4] y) { a = Relu(x) y = Exp(a) }")
+    model.graph.node[0].name, model.graph.node[1].name = "Relu", "exp"
+    boxes = draw(model, flat=True).picture.boxes
+    assert [(box.title, box.name) for box in boxes[1:3]] == [("Relu", ""), ("Exp", "exp")]
+
+
 def test_small_constants_are_written_out_under_the_names_of_their_parameters() -> None:
     text = """g (float[n, 4] x) => (float[n, 2] y) {
         axes = Constant <value_ints = [1]> ()

@@ -29,7 +29,12 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     condition = static_elements(node.inputs[0])
     if condition is None or len(condition) != 1:
         return
-    taken = node.attributes["then_branch" if condition[0] else "else_branch"]
+    take_branch(edit, node, "then_branch" if condition[0] else "else_branch")
+
+
+def take_branch(edit: Edit, node: ir.Node, name: str) -> None:
+    """Replace an If by one of its branches."""
+    taken = node.attributes[name]
     if taken.is_ref():
         return
     branch = taken.as_graph()

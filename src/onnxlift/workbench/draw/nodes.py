@@ -64,7 +64,8 @@ def _draw_each(scope: Scope, nodes: Iterable[ir.Node], opsets: Opsets) -> None:
             continue
         title = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
         bodies = list(_named_subgraphs(node))
-        box = Box(CONTROL if bodies else NODE, title, node.name or "", family=family_of(node.op_type))
+        name = "" if node.name == node.op_type else node.name or ""  # which would say it twice
+        box = Box(CONTROL if bodies else NODE, title, name, family=family_of(node.op_type))
         box.lines = tuple(_lines(node, opset_of(node, opsets)))
         number = scope.add(box, (value for value in node.inputs if value is not None and not _is_constant(value)))
         if bodies:

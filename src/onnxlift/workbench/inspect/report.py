@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -27,6 +28,19 @@ class ValueInfo:
 
     def __str__(self) -> str:
         return plain(f"{self.name}  {self.type}  {shape_text(self.shape)}")
+
+
+WIDEST = 40
+"""A longer name does not move the types of the others."""
+
+
+def _listed(title: str, values: Sequence[ValueInfo]) -> Iterator[str]:
+    """Write inputs or outputs, types below types."""
+    names, types = [plain(value.name) for value in values], [plain(value.type) for value in values]
+    widths = [min(max(map(len, texts), default=0), WIDEST) for texts in (names, types)]
+    for place, (value, name, kind) in enumerate(zip(values, names, types, strict=True)):
+        first = title if not place else ""
+        yield f"  {first:11}  {name:{widths[0]}}  {kind:{widths[1]}}  {plain(shape_text(value.shape))}"
 
 
 @dataclass(frozen=True)
@@ -106,8 +120,8 @@ class Inspection:
             plain(f"  produced by  {self.producer or '?'}, IR version {self.ir_version}, opset {opsets}"),
             f"  nodes        {self.nodes:,}" + (f" and {self.functions} functions" if self.functions else ""),
             f"  parameters   {self.parameters:,} ({format_bytes(self.weight_bytes)} of weights)",
-            *(f"  {'inputs' if not i else '':11}  {value}" for i, value in enumerate(self.inputs)),
-            *(f"  {'outputs' if not i else '':11}  {value}" for i, value in enumerate(self.outputs)),
+            *_listed("inputs", self.inputs),
+            *_listed("outputs", self.outputs),
             "",
         ]
         width = max((len(use.title) for use in self.operators), default=0)

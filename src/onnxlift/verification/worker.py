@@ -19,12 +19,13 @@ from .child import ANSWER, LoadingError
 from .values import read_values, write_values
 
 Answer = dict[str, Any]
-Done = tuple[dict[str, Any], Answer, Callable[[], Answer] | None]
-"""The outputs, the answer, and what is to be done when both are written."""
+Ran = tuple[dict[str, Any], Answer, Callable[[], Answer] | None]
+"""The outputs of a side, its answer, and what is to be done when both are written."""
+Run = Callable[[dict[str, Any], dict[str, Any]], Ran]
 
 
-def main(folder: Path, run: Callable[[dict[str, Any], dict[str, Any]], Done] | None = None) -> None:
-    """Do the task in a folder. `run` does it, given the task and the inputs; by default it runs a side."""
+def main(folder: Path, run: Run | None = None) -> None:
+    """Do the task in the folder: by `run`, which is given the task and the inputs, or else as a side of `verify`."""
     task: dict[str, Any] = json.loads((folder / "task.json").read_text(encoding="utf-8"))
     inputs = read_values(folder / task.get("inputs", "inputs"))
     train: Callable[[], Answer] | None = None
@@ -58,7 +59,7 @@ def error_answer(error: Exception, task: dict[str, Any]) -> Answer:
     return {"error": text, "loaded": cause is error}
 
 
-def _run(task: dict[str, Any], inputs: dict[str, Any]) -> Done:
+def _run(task: dict[str, Any], inputs: dict[str, Any]) -> Ran:
     """Run one side."""
     if task["side"] == "reference":
         from .reference import run_reference

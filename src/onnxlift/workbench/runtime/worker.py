@@ -11,13 +11,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from onnxlift.verification.worker import Done, main
+from onnxlift.verification.worker import Ran, main
 
 from .engines import open_engine
 from .trace import kernel_rows, read_trace
 
 
-def _run(task: dict[str, Any], inputs: dict[str, Any]) -> Done:
+def _run(task: dict[str, Any], inputs: dict[str, Any]) -> Ran:
     if task.get("engine", "ort") != "ort":
         return _run_lifted(task, inputs)
     import onnxruntime
@@ -36,7 +36,7 @@ def _run(task: dict[str, Any], inputs: dict[str, Any]) -> Done:
     return engine.results(values), answer, None
 
 
-def _run_lifted(task: dict[str, Any], inputs: dict[str, Any]) -> Done:
+def _run_lifted(task: dict[str, Any], inputs: dict[str, Any]) -> Ran:
     import torch
 
     from .torch_engines import open_torch_engine

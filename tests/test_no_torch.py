@@ -40,11 +40,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["onnxlift", "convert", "tiny_resnet.onnx", "-o", "converted"], COMMAND),
         (["onnxlift", "draw", "tiny_resnet.onnx", "-o", "drawn.svg"], COMMAND),
         (["onnxlift", "inspect", "tiny_resnet.onnx"], COMMAND),
+        (["onnxlift", "run", "tiny_resnet.onnx", "--shape", "x=1,3,224,224"], COMMAND),
         (["onnxlift", "ops"], COMMAND),
         (["onnxlift", "passes"], COMMAND),
         (["onnxlift", "--help"], COMMAND),
     ],
-    ids=["import", "lift", "save", "convert", "draw", "inspect", "ops", "passes", "help"],
+    ids=["import", "lift", "save", "convert", "draw", "inspect", "run", "ops", "passes", "help"],
 )
 def test_torch_stays_out(argv: list[str], code: str, models: Path) -> None:
     text = TEXT.format(source=SOURCE, argv=argv, code=code) + CHECK

@@ -196,7 +196,7 @@ class _Lifted:
                 f"{', '.join(prepared.outputs)}."
             )
         for file in settings.python:
-            runpy.run_path(file)  # it registers operators with @onnxlift.op
+            _register(file)
         module = lift(prepared.source)
         path = module.save(prepared.job / "lifted")[0]
         self.task = {"engine": "lifted", "source": str(path), "outputs": prepared.outputs, "threads": settings.threads}
@@ -241,6 +241,14 @@ class _Lifted:
         if self.wanted.trace is None:
             return []
         return _move([self.prepared.job / "trace.json"], self.wanted.trace, self.wanted.force)
+
+
+def _register(file: str) -> None:
+    """Execute a Python file that the user has named. It registers operators with @onnxlift.op."""
+    try:
+        runpy.run_path(file)
+    except (SyntaxError, ImportError, NameError, AttributeError, TypeError, ValueError, KeyError, OSError) as error:
+        raise OnnxLiftError(f"{file!r} cannot be executed: {type(error).__name__}: {error}.") from error
 
 
 def _check(settings: Settings, wanted: _Wanted, lifted: bool) -> None:

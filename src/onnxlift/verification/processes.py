@@ -18,10 +18,10 @@ PR_SET_PDEATHSIG = 1
 def kernel_bytes(path: Path, title: str) -> int | None:
     """Return a number of bytes from the line `title` of a file under /proc, which has kB; None if there is none."""
     try:
-        line = next(line for line in path.read_text().splitlines() if line.startswith(title))
-    except (OSError, StopIteration):
+        found = path.read_text().partition(f"\n{title}")[2]
+    except OSError:
         return None
-    return int(line.split()[1]) * 1024
+    return int(found.split(maxsplit=1)[0]) * 1024 if found else None
 
 
 def memory_of(pid: int) -> int | None:
@@ -37,9 +37,9 @@ def free_memory() -> int | None:
 def family(pid: int) -> Iterator[int]:
     """Yield a process and all that it has started, and that these have."""
     yield pid
-    for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):
-            for child in tasks.read_text(encoding="ascii").split():
+    with suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            for child in (thread / "children").read_text(encoding="ascii").split():
                 yield from family(int(child))
 
 

@@ -187,7 +187,7 @@ def test_files_that_are_no_configuration(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is not text in UTF-8"):
         read_config(tmp_path / "binary.yml")
     (tmp_path / "large.yml").write_bytes(b"#" * (3 << 20))
-    with pytest.raises(ConfigError, match="larger than 2 MiB"):
+    with pytest.raises(ConfigError, match="larger than 1 MiB"):
         read_config(tmp_path / "large.yml")
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from onnxlift.errors import OnnxLiftError, quote
 
-MOST_BYTES = 2 << 20
+MOST_BYTES = 1 << 20
 MOST_ITEMS = 200_000
 """So many keys and values there may be when all aliases are written out."""
 MOST_NESTED = 40

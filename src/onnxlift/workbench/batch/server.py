@@ -190,12 +190,11 @@ def warm_up(call: str, modules: Sequence[str], rounds: int) -> None:
 
 def _work_on_samples(folder: Path) -> None:
     """Take two models of our own through steps that run nothing."""
-    from onnxlift import demo
-
+    from .samples import samples
     from .work import work
 
     steps = [("lint", {}), ("simplify", {"verify": False}), ("convert", {})]
-    for name, model in (("resnet", demo.tiny_resnet()), ("block", demo.transformer_block())):
+    for name, model in samples():
         (folder / f"{name}.onnx").write_bytes(model.SerializeToString())
         task = {
             "model": str(folder / f"{name}.onnx"),

@@ -174,7 +174,7 @@ def survive(folder: Path) -> None:
     """Print what becomes of all models if some of them are poisoned."""
     import onnxlift
 
-    config = {"inputs": str(folder / "models"), "output_dir": str(folder / "all"), "steps": STEPS}
+    config = {"inputs": str(folder / "models"), "output_dir": str(folder / "all"), "steps": BARE}
     config |= {"jobs": 2, "timeout": 60, "memory": "1GB"}
     report = onnxlift.batch(config)
     print(report)

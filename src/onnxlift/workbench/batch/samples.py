@@ -19,7 +19,9 @@ BLOCK = """block (float[batch, tokens, 4] x) => (float[batch, tokens, 4] y) {
     z = Shape(x) l = Reshape(h, z) y = Add(l, r) }"""
 WEIGHTS: dict[str, dict[str, tuple[int, ...]]] = {
     IMAGES: {
-        **{"conv_weight": (4, 3, 3, 3), "fc_weight": (5, 4), "fc_bias": (5,)},
+        "conv_weight": (4, 3, 3, 3),
+        "fc_weight": (5, 4),
+        "fc_bias": (5,),
         **dict.fromkeys(("conv_bias", "scale", "shift", "mean", "variance"), (4,)),
     },
     BLOCK: {

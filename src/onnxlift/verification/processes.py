@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import io
 import os
 import signal
 import sys
@@ -102,8 +103,13 @@ def _in_child(work: Callable[[], None], log: int, parent: int) -> NoReturn:
         silent = os.open(os.devnull, os.O_RDONLY)
         for source, target in ((silent, 0), (log, 1), (log, 2)):
             os.dup2(source, target)
+        sys.stdout = sys.stderr = io.TextIOWrapper(
+            io.FileIO(1, "w", closefd=False), encoding="utf-8", errors="backslashreplace", line_buffering=True
+        )
         work()
         status = 0
+    except SystemExit as ended:
+        status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except BaseException:
         traceback.print_exc()
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import subprocess
@@ -21,6 +22,7 @@ def fail() -> None:
 
 
 def crash() -> None:
+    faulthandler.disable()  # pytest's own would write to its terminal
     os.kill(os.getpid(), signal.SIGSEGV)
 
 

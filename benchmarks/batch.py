@@ -110,7 +110,7 @@ def looped(tasks: list[dict[str, Any]]) -> None:
 
 def compare(folder: Path, models: list[Path], size: int, title: str, steps: list[Any]) -> None:
     """Print the ratios of the three ways, chunk by chunk, and in all."""
-    from onnxlift.workbench.batch.children import Children, Limits
+    from onnxlift.workbench.batch.children import WARM_UPS, Children, Limits
     from onnxlift.workbench.batch.config import read_config
     from onnxlift.workbench.batch.plan import make_plan
     from onnxlift.workbench.batch.server import warm_up
@@ -124,10 +124,10 @@ def compare(folder: Path, models: list[Path], size: int, title: str, steps: list
     tasks = [dict(each.task) for each in plan.models]
     packages = needed_packages(config.steps)
     limits = Limits.of(600, None, 2)
-    warm_up("work", packages)
+    warm_up("work", packages, WARM_UPS)
     with Children("work", packages, jobs=1) as one, Children("work", packages, jobs=2) as two:
         for children in (one, two):
-            list(children.run(tasks[:2], limits))
+            list(children.run(tasks[:size], limits))
         totals: Counter[str] = Counter()
         spent: Counter[str] = Counter()
         gains, costs = [], []
@@ -151,7 +151,8 @@ def compare(folder: Path, models: list[Path], size: int, title: str, steps: list
             costs.append(took["one"] / took["loop"] - 1)
             print(
                 f"  {start + 1:>5,} to {start + len(chunk):>5,}: loop {took['loop']:6.2f} s, "
-                f"one job {took['one']:6.2f} s, two jobs {took['two']:6.2f} s, two to one {gains[-1]:.2f}, overhead {costs[-1]:+.1%}",
+                f"one job {took['one']:6.2f} s, two jobs {took['two']:6.2f} s, "
+                f"two to one {gains[-1]:.2f}, overhead {costs[-1]:+.1%}",
                 flush=True,
             )
     share, overhead = looking / totals["loop"], totals["one"] / totals["loop"] - 1
@@ -173,7 +174,7 @@ def survive(folder: Path) -> None:
     """Print what becomes of all models if some of them are poisoned."""
     import onnxlift
 
-    config = {"inputs": str(folder / "models"), "output_dir": str(folder / "all"), "steps": STEPS}
+    config = {"inputs": str(folder / "models"), "output_dir": str(folder / "all"), "steps": BARE}
     config |= {"jobs": 2, "timeout": 60, "memory": "1GB"}
     report = onnxlift.batch(config)
     print(report)

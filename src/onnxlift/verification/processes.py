@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import io
 import os
 import signal
 import sys
@@ -18,10 +19,10 @@ PR_SET_PDEATHSIG = 1
 def kernel_bytes(path: Path, title: str) -> int | None:
     """Return a number of bytes from the line `title` of a file under /proc, which has kB; None if there is none."""
     try:
-        line = next(line for line in path.read_text().splitlines() if line.startswith(title))
-    except (OSError, StopIteration):
+        found = path.read_text().partition(f"\n{title}")[2]
+    except OSError:
         return None
-    return int(line.split()[1]) * 1024
+    return int(found.split(maxsplit=1)[0]) * 1024 if found else None
 
 
 def memory_of(pid: int) -> int | None:
@@ -37,9 +38,9 @@ def free_memory() -> int | None:
 def family(pid: int) -> Iterator[int]:
     """Yield a process and all that it has started, and that these have."""
     yield pid
-    for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):
-            for child in tasks.read_text(encoding="ascii").split():
+    with suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            for child in (thread / "children").read_text(encoding="ascii").split():
                 yield from family(int(child))
 
 
@@ -102,8 +103,13 @@ def _in_child(work: Callable[[], None], log: int, parent: int) -> NoReturn:
         silent = os.open(os.devnull, os.O_RDONLY)
         for source, target in ((silent, 0), (log, 1), (log, 2)):
             os.dup2(source, target)
+        sys.stdout = sys.stderr = io.TextIOWrapper(
+            io.FileIO(1, "w", closefd=False), encoding="utf-8", errors="backslashreplace", line_buffering=True
+        )
         work()
         status = 0
+    except SystemExit as ended:
+        status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except BaseException:
         traceback.print_exc()
     finally:

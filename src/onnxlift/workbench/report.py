@@ -14,6 +14,7 @@ import onnx
 import onnx_ir as ir
 
 from onnxlift.errors import VerifyError
+from onnxlift.ir.graph.walk import regions
 from onnxlift.ir.load import load
 from onnxlift.ir.reading.draft import Source
 from onnxlift.ir.writing.files import write_model
@@ -160,3 +161,9 @@ def name_of(source: Any, model: ir.Model) -> str:
     if isinstance(source, str | os.PathLike):
         return Path(source).name
     return str(getattr(source, "name", "") or model.graph.name or "model")
+
+
+def weight_bytes(model: ir.Model) -> int:
+    """Return the size of all weights of a model."""
+    tensors = (value.const_value for region in regions(model) for value in region.graph.initializers.values())
+    return sum(t.nbytes for t in tensors if t is not None and t.dtype != ir.DataType.STRING)

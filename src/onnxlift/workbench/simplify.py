@@ -33,7 +33,7 @@ from onnxlift.unforeseen import answered
 from .opset.convert import align_versions
 from .opset.errors import OpsetError
 from .portable import defined_by_onnx, settle_bodies
-from .report import Checking, ModelReport, name_of, open_model
+from .report import Checking, ModelReport, name_of, open_model, weight_bytes
 from .sizes import fix_sizes
 
 STAGES = (NORMAL_FORM, SIMPLIFYING, FUSING, STANDARD)
@@ -112,7 +112,7 @@ def simplify(
     record = Record(skip_passes)
     with answered(record):
         model = open_model(source, record)
-        before, bytes_before = _operators(model), _weight_bytes(model)
+        before, bytes_before = _operators(model), weight_bytes(model)
         fix_sizes(model, shapes or {}, dims or {})
         with _kept(model, keep):
             simplify_graph(model, record, portable=portable, fuse_standard=fuse_standard, name=name_of(source, model))
@@ -122,7 +122,7 @@ def simplify(
             before=before,
             after=_operators(model),
             bytes_before=bytes_before,
-            bytes_after=_weight_bytes(model),
+            bytes_after=weight_bytes(model),
             steps={stage: counts for stage, counts in record.fired().items() if stage in _NAMES},
         )
     return report.verified(source, Checking(verify, shapes=shapes or {}, dims=dims or {}, **checking))
@@ -249,8 +249,3 @@ def _operators(model: ir.Model) -> dict[str, int]:
         for node in all_nodes(graph)
     )
     return dict(counts)
-
-
-def _weight_bytes(model: ir.Model) -> int:
-    tensors = (value.const_value for region in regions(model) for value in region.graph.initializers.values())
-    return sum(t.nbytes for t in tensors if t is not None and t.dtype != ir.DataType.STRING)

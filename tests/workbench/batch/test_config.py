@@ -151,9 +151,9 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "\n".join(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (BOMB, "the aliases in it stand for more than 200,000 values"),
+        (BOMB, "it holds more than 200,000 values, what aliases stand for included"),
         ("a: &a [*a]", "batch.yml:1: what stands here refers to itself"),
-        ("[" * 5000, "nested more deeply"),
+        ("[" * 1000, "nested more deeply"),
         ("a: " + "[" * 60 + "]" * 60, "nested more deeply than 40 levels"),
         ("a: 1\nb: 2\na: 3", "batch.yml:3: the key 'a' stands in line 1, too."),
         ("x: &x {a: 1}\ny:\n  <<: *x", "batch.yml:3: a merge key (<<) is not read"),
@@ -187,7 +187,7 @@ def test_files_that_are_no_configuration(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is not text in UTF-8"):
         read_config(tmp_path / "binary.yml")
     (tmp_path / "large.yml").write_bytes(b"#" * (3 << 20))
-    with pytest.raises(ConfigError, match="larger than 2 MiB"):
+    with pytest.raises(ConfigError, match="larger than 1 MiB"):
         read_config(tmp_path / "large.yml")
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
 
+from onnxlift.workbench.batch.children import Children, Ended, Limits
 from onnxlift.workbench.batch.config import read_config
 from onnxlift.workbench.batch.located import ConfigError
+from onnxlift.workbench.batch.look import look
 from onnxlift.workbench.batch.plan import Plan, entry_of, find_models, make_plan
 
 from .small import good, save
@@ -23,6 +27,19 @@ def plan(**config: object) -> Plan:
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def without_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at models in this process, which is quicker."""
+
+    def run(self: Children, tasks: list[dict[str, Any]], limits: Limits) -> Iterator[tuple[int, Ended]]:
+        for number, task in enumerate(tasks):
+            told: list[Any] = []
+            look(task, told.append)
+            yield number, Ended(tuple(told))
+
+    monkeypatch.setattr(Children, "run", run)
 
 
 def test_a_file_a_glob_and_a_folder_name_models() -> None:
@@ -71,6 +88,7 @@ def test_all_models_that_lack_sizes_are_listed_before_anything_runs() -> None:
     assert not Path("out").exists()
 
 
+@pytest.mark.usefixtures("without_children")
 def test_shapes_of_inputs_that_a_model_lacks_are_named() -> None:
     save(good(size="batch"), Path("m/a.onnx"))
     with pytest.raises(ConfigError, match=r"m/a.onnx has no input 'input_1'; its inputs are x\."):
@@ -81,7 +99,8 @@ def test_shapes_of_inputs_that_a_model_lacks_are_named() -> None:
     assert "m/a.onnx -> a/  with x [5, 4]" in str(made)
 
 
-def test_a_key_depends_on_all_that_the_result_depends_on(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("without_children")
+def test_a_key_depends_on_all_that_the_result_depends_on() -> None:
     model = good()
     outside = good()
     onnx.save(outside, "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
@@ -103,6 +122,7 @@ def test_a_device_that_no_step_runs_on_is_refused() -> None:
         plan(inputs="a.onnx", device="cuda")
 
 
+@pytest.mark.usefixtures("without_children")
 def test_models_of_the_same_name_get_folders_of_their_own() -> None:
     for name in ("m/a/model.onnx", "m/b/model.onnx", "m/b/model.ort"):
         save(good(), Path(name))

@@ -161,3 +161,16 @@ def test_a_limit_that_is_reached_says_what_was_being_done(monkeypatch: pytest.Mo
     monkeypatch.setattr(verb, "run_child", too_slow)
     with pytest.raises(ExportError, match=r"AOTInductor cannot compile the program: torch did not finish within 3"):
         onnxlift.export(chain(), verify=False)
+
+
+def test_a_compiled_package_takes_the_inputs_in_order(here: Here, tmp_path: Path) -> None:
+    text = "g (float[n, 4] a, float[n, 4] b) => (float[n, 4] y) { h = Mul(a, w) y = Sub(h, b) }"
+    report = onnxlift.export(parsed(text, w=[1, 2, 3, 4]), aoti=True)
+    assert report.passed and report.facts.kind == "aoti" and report.facts.open == ("n",)
+    (path,) = report.save(tmp_path / "fast.pt2")
+    fast = torch._inductor.aoti_load_package(str(path))
+    a, b = torch.randn(5, 4), torch.randn(5, 4)
+    torch.testing.assert_close(fast(a, b), a * torch.tensor([1.0, 2, 3, 4]) - b)
+    assert "onnxlift.json" in fast.get_metadata()
+    with pytest.raises(onnxlift.OnnxLiftError, match="holds no program"):
+        _ = report.program

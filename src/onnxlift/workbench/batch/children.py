@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -21,6 +21,8 @@ from onnxlift.verification.processes import free_memory
 SERVER = "onnxlift.workbench.batch.server"
 READY = b"ready\n"
 PATIENCE = 10
+WARM_UPS, MANY = 2, 8
+"""So often a server works on models of its own first, if so many others wait for it."""
 MOST_TRIES = 2
 """So often a task is begun whose server dies with it."""
 
@@ -54,11 +56,14 @@ class Limits:
 class Children:
     """Does tasks in children of a server, which is started when it is first needed. It ends with the `with` block."""
 
-    def __init__(self, call: str, modules: Sequence[str] = (), jobs: int = 1) -> None:
+    def __init__(self, call: str, modules: Sequence[str] = (), jobs: int = 1, expected: int = 0) -> None:
         self.call = call
         """What all tasks ask for: "look" or "work"."""
         self.modules = list(modules)
         self.jobs = jobs
+        self.expected = expected
+        """The number of tasks that will come, if it is more than those of a call."""
+        self._rounds = 0
         self._server: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -69,8 +74,9 @@ class Children:
     ) -> None:
         self.close()
 
-    def run(self, tasks: Iterable[Mapping[str, Any]], limits: Limits) -> Iterator[tuple[int, Ended]]:
+    def run(self, tasks: Sequence[Mapping[str, Any]], limits: Limits) -> Iterator[tuple[int, Ended]]:
         """Do the tasks, `jobs` at a time, and yield the number of each with how it has ended, as they end."""
+        self._rounds = WARM_UPS if max(len(tasks), self.expected) >= MANY else 0
         waiting = deque((number, dict(task), 1) for number, task in enumerate(tasks))
         running: dict[int, tuple[dict[str, Any], int]] = {}
         while waiting or running:
@@ -117,7 +123,7 @@ class Children:
     def _send(self, request: Mapping[str, Any]) -> None:
         if self._server is None:
             self._server = self._start()
-            self._send({"call": self.call, "modules": self.modules})
+            self._send({"call": self.call, "modules": self.modules, "rounds": self._rounds})
             if _pipe(self._server.stdout).readline() != READY:
                 self.close()
                 raise OnnxLiftError("the process that works on models could not start; what it says stands above.")

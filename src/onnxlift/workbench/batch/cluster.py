@@ -60,7 +60,7 @@ class Cluster:
 
         submit = self.client.submit
         futures = {
-            submit(run_task, dict(task), self.packages, limits.seconds, self.memory, pure=False): number
+            submit(run_task, dict(task), self.packages, limits.seconds, self.memory, len(tasks), pure=False): number
             for number, task in enumerate(tasks)
         }
         for future in as_completed(futures, loop=self.client.loop):
@@ -73,7 +73,9 @@ class Cluster:
             yield futures[future], ended
 
 
-def run_task(task: Mapping[str, Any], packages: Sequence[str], seconds: float, memory: int | None) -> Ended:
+def run_task(
+    task: Mapping[str, Any], packages: Sequence[str], seconds: float, memory: int | None, expected: int
+) -> Ended:
     """On a worker of the cluster: do a task in a child, with the server of this thread."""
     from distributed import get_worker
 
@@ -81,6 +83,6 @@ def run_task(task: Mapping[str, Any], packages: Sequence[str], seconds: float, m
     if getattr(_OWN, "key", None) != key:
         if hasattr(_OWN, "children"):
             _OWN.children.close()
-        _OWN.key, _OWN.children = key, Children("work", packages)
+        _OWN.key, _OWN.children = key, Children("work", packages, expected=expected)
     children: Children = _OWN.children
     return children.run_one(task, Limits.of(seconds, memory, get_worker().state.nthreads))

@@ -14,7 +14,7 @@ from typing import Any
 
 from onnxlift.errors import OnnxLiftError, quote
 
-MOST_BYTES = 2 << 20
+MOST_BYTES = 1 << 20
 MOST_ITEMS = 200_000
 """So many keys and values there may be when all aliases are written out."""
 MOST_NESTED = 40
@@ -129,7 +129,7 @@ class _Reader:
         value, count = self._value(node, depth)
         self.open.discard(id(node))
         if count > MOST_ITEMS:
-            raise self._wrong(node, f"the aliases in it stand for more than {MOST_ITEMS:,} values")
+            raise self._wrong(node, f"it holds more than {MOST_ITEMS:,} values, what aliases stand for included")
         self.known[id(node)] = found = Item(value, node.start_mark.line + 1), count
         return found
 

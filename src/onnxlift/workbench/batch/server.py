@@ -30,11 +30,10 @@ from onnxlift.verification.child import tail
 from onnxlift.verification.forking import allow_forks
 from onnxlift.verification.processes import describe_exit, family_memory, fork, kill_family, kill_group
 
-POLL_SECONDS = 0.05
+POLL_SECONDS = 0.1
 WORK: dict[str, str] = {"look": "onnxlift.workbench.batch.look", "work": "onnxlift.workbench.batch.work"}
 """What a task can ask for: a function of the same name in this module."""
 LOG, TOLD = "log.txt", "told.jsonl"
-WARM_UPS = 2
 
 
 @dataclass
@@ -175,16 +174,15 @@ class Server:
             data = data[os.write(self.answers, data) :]
 
 
-def warm_up(call: str, modules: Sequence[str]) -> None:
-    """Import what tasks need, and work on small models, so that a fork has everything at hand.
+def warm_up(call: str, modules: Sequence[str], rounds: int) -> None:
+    """Import what tasks need, and work on small models a few times, so that a fork has everything at hand.
 
-    That is done a few times: Python makes code faster that has run before, and a fork begins with what is fast by
-    then."""
+    Python makes code faster that has run before, and a fork begins with what is fast by then."""
     for name in (*modules, WORK[call]):
         import_module(name)
     if call == "work":
         with tempfile.TemporaryDirectory(prefix="onnxlift-batch-") as folder:
-            for _ in range(WARM_UPS):
+            for _ in range(rounds):
                 _work_on_samples(Path(folder))
     gc.collect()
     gc.freeze()
@@ -192,12 +190,11 @@ def warm_up(call: str, modules: Sequence[str]) -> None:
 
 def _work_on_samples(folder: Path) -> None:
     """Take two models of our own through steps that run nothing."""
-    from onnxlift import demo
-
+    from .samples import samples
     from .work import work
 
     steps = [("lint", {}), ("simplify", {"verify": False}), ("convert", {})]
-    for name, model in (("resnet", demo.tiny_resnet()), ("block", demo.transformer_block())):
+    for name, model in samples():
         (folder / f"{name}.onnx").write_bytes(model.SerializeToString())
         task = {
             "model": str(folder / f"{name}.onnx"),
@@ -223,7 +220,7 @@ def main() -> None:
             sys.exit(0)
         first += byte
     told = json.loads(first)
-    warm_up(told["call"], told["modules"])
+    warm_up(told["call"], told["modules"], told["rounds"])
     os.write(answers, b"ready\n")
     Server(requests, answers).serve()
 

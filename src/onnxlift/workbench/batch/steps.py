@@ -30,6 +30,10 @@ class Verb:
     """Whether its result is the model of the next step."""
     writes: str | None = None
     """The suffix of the file that its result is saved to; "" if it is saved to a folder, None if not at all."""
+    other_suffixes: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Option -> the suffix of the file if it is set."""
+    takes_given: bool = True
+    """Whether it takes what is given for all steps, such as limits, inputs and a device, without being asked."""
     more: tuple[str, ...] = ()
     """Where its `**options` go: functions or classes, as `module:name`."""
     runs: tuple[str, ...] = ()
@@ -37,6 +41,7 @@ class Verb:
 
 
 CHECKING = ("onnxlift.workbench.report:Checking",)
+MEASURING = ("onnxlift.workbench.profile.measured:Measuring",)
 ORT = ("onnxruntime", "onnxlift.verification.reference")
 BOTH = (*ORT, "torch", "onnxlift.verification.candidate")
 
@@ -47,9 +52,14 @@ VERBS = {
         Verb("opset", gives_model=True, writes=".onnx", more=CHECKING, runs=ORT),
         Verb("quantize", gives_model=True, writes=".onnx", more=CHECKING, runs=ORT),
         Verb("convert", function="lift", writes=""),
-        Verb("export", writes=".pt2", runs=(*BOTH, "onnxlift.workbench.export.worker")),
+        Verb(
+            "export",
+            writes=".pt2",
+            other_suffixes={"onnx": ".exported.onnx"},
+            runs=(*BOTH, "onnxlift.workbench.export.worker"),
+        ),
         Verb("verify", more=("onnxlift.api:lift",), runs=BOTH),
-        Verb("profile"),
+        Verb("profile", writes=".profile.csv", takes_given=False, more=MEASURING),
         Verb("lint"),
     )
 }
@@ -74,6 +84,12 @@ class Step:
     def writes(self) -> bool:
         return self.save and self.verb.writes is not None
 
+    @property
+    def suffix(self) -> str:
+        """The suffix of the file that it writes; "" if that is a folder."""
+        others = (suffix for option, suffix in self.verb.other_suffixes.items() if self.options.get(option))
+        return next(others, self.verb.writes or "")
+
     def to_dict(self) -> dict[str, Any]:
         return {"step": self.name, "options": dict(self.options), "save": self.save}
 
@@ -89,12 +105,13 @@ class Step:
     def run(self, model: Any, given: Mapping[str, Any]) -> Any:
         """Call the verb on a model. Of what is `given` for all steps it gets what it has parameters for."""
         known = parameters(self.verb)
-        fitting = {name: value for name, value in given.items() if name in known}
+        wanted = known if self.verb.takes_given else ()
+        fitting = {name: value for name, value in given.items() if name in wanted}
         return function_of(self.verb)(model, **{**fitting, **self.options})
 
     def save_result(self, result: Any, folder: Path, stem: str) -> list[Path]:
         """Save what the verb has made, in the place of what an earlier run has left; return the files."""
-        target = folder / f"{stem}{self.verb.writes}" if self.verb.writes else folder
+        target = folder / f"{stem}{self.suffix}" if self.suffix else folder
         return [Path(path) for path in result.save(target, force=True)]
 
 
@@ -216,7 +233,7 @@ def clashes(steps: Sequence[Step]) -> Iterator[tuple[int, str]]:
     for number, step in enumerate(steps):
         if not is_saved(steps, number):
             continue
-        kind = step.verb.writes or step.name
+        kind = step.suffix or step.name
         if kind in seen:
             yield number, f"{step.name} would write what {seen[kind]} has written: say `save: false` in one of them."
         seen[kind] = step.name

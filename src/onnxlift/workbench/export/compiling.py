@@ -6,9 +6,11 @@ out as the kernels want them, and convolutions work with channels last.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch.export import ExportedProgram
@@ -19,7 +21,9 @@ SETTINGS: Mapping[str, Any] = {"freezing": True, "layout_optimization": True}
 def compile_package(program: ExportedProgram, product: Path, metadata: Mapping[str, str]) -> None:
     """Write the package: a shared library with its constants, which needs no source and no Python."""
     settings = {**SETTINGS, "aot_inductor.metadata": dict(metadata)}
-    with torch.no_grad():
+    # What is compiled on the way lies beside the package, and goes with it. (Torch would keep it for the next time.)
+    cache = {"TORCHINDUCTOR_CACHE_DIR": str(product.with_suffix(".cache"))}
+    with torch.no_grad(), patch.dict(os.environ, cache):
         torch._inductor.aoti_compile_and_package(program, package_path=str(product), inductor_configs=settings)
 
 

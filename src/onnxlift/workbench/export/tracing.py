@@ -36,12 +36,15 @@ SETTINGS: Any = _config
 
 @dataclass(frozen=True)
 class FixedSize:
-    """A size that torch has fixed: of which input and axis, and the line of the lifted source that made it, or 0."""
+    """A size that torch has fixed: of which input and axis, and the line of the lifted source that made it, or 0.
+
+    If it is not `certain`, torch takes a number for given that depends on the size, and others may lead to the same."""
 
     input: int
     axis: int
     size: int
     line: int = 0
+    certain: bool = True
 
 
 def trace(
@@ -129,7 +132,8 @@ def find_fixed(
                 symbols = set() if isinstance(size, int) else size.node.expr.free_symbols
                 lines = [line for guard, line in numbers if not symbols or symbols & guard.free_symbols]
                 if isinstance(size, int) or lines:
-                    fixed.append(FixedSize(index, axis, int(value.shape[axis]), lines[0] if lines else 0))
+                    line = lines[0] if lines else 0
+                    fixed.append(FixedSize(index, axis, int(value.shape[axis]), line, isinstance(size, int)))
     return fixed
 
 

@@ -37,7 +37,7 @@ from onnxlift.verification.model_file import model_file
 from onnxlift.verification.models import title
 from onnxlift.verification.values import write_values
 
-from ..report import Checking, name_of, open_model
+from ..report import Checking, name_of, open_model, weight_bytes
 from ..sizes import fix_sizes
 from .comparing import ExportedPair
 from .failures import ExportError, explain, locate
@@ -110,6 +110,7 @@ class _Export:
         self.name = name_of(source, self.original)
         self.notes: list[str] = []
         check_inputs(self.original.graph)
+        check_memory(self.name, kind, weight_bytes(self.original), limits)
 
     def run(self, static: bool) -> ExportReport | BackReport:
         pair = self._pair()
@@ -117,16 +118,22 @@ class _Export:
         if self.judging.wanted:
             sets = pair.run_originals(self.given, once=static)
         # Torch is shown inputs without sizes of one, if there are any: it takes one for a constant.
-        shown = min(range(len(sets)), key=lambda number: 1 in self._open_sizes(sets[number]))
-        values = sets[shown]
+        shown = [number for number, values in enumerate(sets) if 1 not in self._open_sizes(values)] or [0]
+        values = sets[shown[0]]
         lifted = self._lifted(_shapes(values) if static else None)
         axes = self._open_axes(values, static)
-        check_memory(self.name, self.kind, lifted.report.weight_bytes, self.limits)
         for number, each in enumerate(sets):
             write_values(self.job / f"inputs_{number}", each)
-        task = {**self._task(lifted, axes), "inputs": f"inputs_{shown}", "runs": len(sets) * self.judging.wanted}
+        task = {
+            **self._task(lifted, axes),
+            "inputs": "inputs_0",
+            "shown": shown,
+            "runs": len(sets) * self.judging.wanted,
+        }
         answer = self._child(task, lifted)
-        fixed = self._judge_fixed(answer["fixed"], values, axes, lifted, pair)
+        refuses = any(answer.get("refusals", ()))
+        found = [each for each in answer["fixed"] if each["certain"] or refuses]
+        fixed = self._judge_fixed(found, values, axes, lifted, pair)
         facts = self._facts(lifted, axes, fixed, answer["operators"], values)
         notes = tuple(self.notes)
         if self.kind == ONNX:
@@ -193,7 +200,7 @@ class _Export:
             "open": [list(own) for own in axes],
             "names": names,
             "outputs": [value.name or "" for value in graph.outputs],
-            "external_data": lifted.report.weight_bytes > LARGEST_INSIDE,
+            "external_data": weight_bytes(self.original) > LARGEST_INSIDE,
             "interface": {
                 "model": self.name,
                 "inputs": {name: str(type_of(value)) for name, value in zip(names, graph.inputs, strict=True)},
@@ -219,7 +226,7 @@ class _Export:
 
     def _judge_fixed(
         self,
-        found: Sequence[Mapping[str, int]],
+        found: Sequence[Mapping[str, Any]],
         values: Mapping[str, Any],
         axes: Sequence[dict[int, str]],
         lifted: Lifted,

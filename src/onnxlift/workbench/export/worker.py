@@ -8,6 +8,7 @@ the task says. FOLDER/phase says what is being done, also if the process ends wi
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -31,7 +32,7 @@ REFUSALS = (RuntimeError, AssertionError, ValueError, TypeError, IndexError)
 
 def run(task: dict[str, Any], inputs: dict[str, Any]) -> Ran:
     """Make the product, load it again, and run it on all inputs of the task. Return the answer."""
-    answer = _make(task, [to_argument(value) for value in inputs.values()])
+    answer = _make(task)
     if task["kind"] == "onnx":
         return {}, answer, None
     product = Path(task["product"])
@@ -45,7 +46,7 @@ def run(task: dict[str, Any], inputs: dict[str, Any]) -> Ran:
 def _run_on(program: Callable[..., Any], number: int, task: dict[str, Any]) -> str:
     """Run the program on the inputs of a number, and write what it computes; or return why it does not."""
     job = Path(task["job"])
-    arguments = [to_argument(value) for value in read_values(job / f"inputs_{number}").values()]
+    arguments = _arguments(task, number)
     try:
         with torch.no_grad():
             results = program(*arguments)
@@ -58,15 +59,27 @@ def _run_on(program: Callable[..., Any], number: int, task: dict[str, Any]) -> s
     return ""
 
 
-def _make(task: dict[str, Any], arguments: list[Any]) -> Answer:
-    """Trace the lifted module, and write the product."""
+def _arguments(task: dict[str, Any], number: int) -> list[Any]:
+    """Return the arguments of a call with the inputs of a number, made anew: a program may change them."""
+    return [to_argument(value) for value in read_values(Path(task["job"]) / f"inputs_{number}").values()]
+
+
+def _make(task: dict[str, Any]) -> Answer:
+    """Trace the lifted module, and write the product.
+
+    Torch is shown other inputs if it takes a size of the first for given: a value inside may have had a size of one."""
     _phase(task, "lifting")
     module = load_candidate(Path(task["source"])).model
     kind, product = task["kind"], Path(task["product"])
     _phase(task, "tracing")
     if kind == "aoti":
         module.requires_grad_(False)
-    program, fixed = trace(module, arguments, task["open"], task["source"], keep_recurrent=kind == "pt2")
+    for number in task["shown"]:
+        program, fixed = trace(
+            module, _arguments(task, number), task["open"], task["source"], keep_recurrent=kind == "pt2"
+        )
+        if not fixed:
+            break
     answer: Answer = {"fixed": [asdict(each) for each in fixed], "operators": _operators(program)}
     files = {"onnxlift.json": json.dumps(task["interface"])}
     if kind == "pt2":
@@ -113,4 +126,5 @@ def _phase(task: dict[str, Any], name: str) -> None:
 
 
 if __name__ == "__main__":
+    os.environ["TMPDIR"] = sys.argv[1]  # so that what torch leaves behind goes with the folder
     main(Path(sys.argv[1]), run)

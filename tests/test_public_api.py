@@ -44,6 +44,7 @@ NAMES = (
         "lint",
         "merge",
         "opset",
+        "quantize",
         "simplify",
     }
 )

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .workbench.lint.lint import lint
     from .workbench.merge import merge
     from .workbench.opset import opset
+    from .workbench.quantize import quantize
     from .workbench.simplify import simplify
 
 __version__ = "0.1.0"
@@ -50,6 +51,7 @@ _HOMES = {
     "lint": ".workbench.lint.lint",
     "merge": ".workbench.merge",
     "opset": ".workbench.opset",
+    "quantize": ".workbench.quantize",
     "simplify": ".workbench.simplify",
     "Lifted": ".lifted",
     "op": ".lifting.ops.registry",
@@ -84,6 +86,7 @@ __all__ = [
     "merge",
     "op",
     "opset",
+    "quantize",
     "simplify",
     "verify",
 ]

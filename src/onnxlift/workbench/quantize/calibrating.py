@@ -1,9 +1,9 @@
 """Find the ranges of activations on samples, with ONNX Runtime's calibrators. Called in a child process only.
 
-ONNX Runtime's own loop keeps what all samples give until the last has run. We give its calibrators one sample at a time,
-so that a thousand take the memory of one. The methods that count values into histograms go through the samples twice:
-the first time for the smallest and largest values, so that all are counted into the bins that they would get if all were
-there at once.
+ONNX Runtime's own loop keeps what all samples give until the last has run. We give its calibrators one sample at a
+time, so that a thousand take the memory of one. The methods that count values into histograms go through the samples
+twice: the first time for the smallest and largest values, so that all are counted into the bins that they would get if
+all were there at once.
 """
 
 from __future__ import annotations
@@ -51,8 +51,9 @@ def _extremes(model: Path, samples: Samples, op_types: Sequence[str], is_large: 
 
     calibrator = _calibrator(model, op_types, CalibrationMethod.MinMax, is_large, {})
     count = 0
-    for count, sample in enumerate(samples(), 1):
+    for sample in samples():
         calibrator.collect_data(_Reader([sample]))
+        count += 1
     return _as_ranges(calibrator.compute_data()), count
 
 
@@ -74,8 +75,9 @@ def _histograms(
     for name, (low, high) in extremes.items():
         lowest, highest = np.float32(low), np.float32(high)
         largest = np.float32(max(abs(lowest), abs(highest)))
-        counts, edges = np.histogram(np.empty(0, np.float32), bins, range=(-largest, largest))
-        collector.histogram_dict[name] = (counts, edges.astype(np.float32), lowest, highest, largest)
+        edge = largest or np.float32(0.5)  # as np.histogram has it for values that are all 0
+        edges = np.linspace(-edge, edge, bins + 1, dtype=np.float32)
+        collector.histogram_dict[name] = (np.zeros(bins, np.int64), edges, lowest, highest, largest)
     calibrator.collector = collector
     for sample in samples():
         calibrator.collect_data(_Reader([sample]))

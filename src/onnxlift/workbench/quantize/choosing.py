@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from .recipe import QuantizeError
 from .report import Layer, Quality, worst
-from .search import find_kept
+from .search import find_kept, groups_of
 from .work import Made, Samples, Wanted, Work
 
 FOR_TARGET = "the target asks for it"
@@ -50,13 +50,18 @@ def choose(
 
 def _search(work: Work, first: Made, kept: dict[str, str], target: float, wanted: Wanted) -> Chosen:
     noise = {layer.name: layer for layer in first.layers or () if layer.name not in kept}
-    ranking = sorted(noise, key=lambda name: noise[name].order)
+    groups = groups_of(work.prepared.graph, noise)
+    ranking = sorted(groups, key=lambda name: -sum(noise[each].power for each in groups[name]))
     probes = list(_probe(kept, first))
     work.drop(first)
 
-    def reaches(names: frozenset[str]) -> bool:
-        made = work.make({*kept, *names}, replace(wanted, layers=False, totals=False, speed=False))
-        probes.append((len(kept) + len(names), worst(made.outputs)))
+    def members(leaders: frozenset[str]) -> list[str]:
+        return [name for leader in leaders for name in groups[leader]]
+
+    def reaches(leaders: frozenset[str]) -> bool:
+        names = {*kept, *members(leaders)}
+        made = work.make(names, replace(wanted, layers=False, totals=False, speed=False))
+        probes.append((len(names), worst(made.outputs)))
         work.drop(made)
         return _are_good(made.outputs, target)
 
@@ -68,7 +73,7 @@ def _search(work: Work, first: Made, kept: dict[str, str], target: float, wanted
             f"no node can be quantised if every output must have {target:g} dB.{told} Choose a lower target, more bits "
             "(--mode weights or float16), or other ranges (--method)."
         )
-    kept = {**kept, **dict.fromkeys(more, FOR_TARGET)}
+    kept = {**kept, **dict.fromkeys(members(more), FOR_TARGET)}
     made = work.make(kept, wanted)
     return Chosen(made, _listed(work, made, noise, kept), tuple(probes))
 
@@ -95,5 +100,3 @@ def _listed(work: Work, made: Made, before: Mapping[str, Layer], kept: Mapping[s
         elif name in measured:
             rows.append(measured[name])
     return tuple(rows)
-
-

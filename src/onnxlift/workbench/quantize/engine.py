@@ -42,7 +42,7 @@ def quantize_file(
     op_types = op_types_of(recipe)
     weights = QuantType.from_string(_engine_type(recipe.weights))
     common = (recipe.per_channel, bool(recipe.reduce_range))
-    chosen = ([], sorted(keep), op_types)
+    chosen: tuple[list[str], list[str], list[str]] = ([], sorted(keep), op_types)
     quantizer: Any
     if recipe.mode == "dynamic":
         options = {"MatMulConstBOnly": True}

@@ -118,7 +118,5 @@ def _run(session: Any, names: Sequence[str] | None, sample: Sample) -> list[Any]
 def _with_outputs(model: onnx.ModelProto, slices: Sequence[Slice]) -> onnx.ModelProto:
     """Return the model with the values of all slices among its outputs."""
     known = {output.name for output in model.graph.output}
-    model.graph.output.extend(
-        onnx.ValueInfoProto(name=each.value) for each in slices if each.value not in known
-    )
+    model.graph.output.extend(onnx.ValueInfoProto(name=each.value) for each in slices if each.value not in known)
     return model

@@ -73,7 +73,11 @@ class Recipe:
         if self.mode == "dynamic":
             return f"dynamic, {self.weights} weights {channels}"
         if self.mode == "weights":
-            return "weights in 8 bits, " + channels if self.bits == 8 else f"weights in 4 bits, blocks of {self.block_size}"
+            return (
+                "weights in 8 bits, " + channels
+                if self.bits == 8
+                else f"weights in 4 bits, blocks of {self.block_size}"
+            )
         return self.mode
 
 

@@ -76,11 +76,11 @@ class Layer:
         }
 
     @property
-    def order(self) -> float:
-        """A number by which the noisiest layers come first."""
+    def power(self) -> float:
+        """The noise that it adds by itself, as a share of its signal. Without bounds if it gives no numbers."""
         if self.own is None or self.own.state == EXACT:
-            return float("inf")
-        return float("-inf") if self.own.sqnr is None else self.own.sqnr
+            return 0.0
+        return float("inf") if self.own.sqnr is None else 10 ** (-self.own.sqnr / 10)
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class QuantizeReport(ModelReport):
     def _layer_lines(self) -> list[str]:
         quantised = [layer for layer in self.layers if not layer.kept]
         lines = [f"  layers         {len(quantised):,} quantised, {len(self.kept):,} kept in float"]
-        noisy = sorted((layer for layer in quantised if layer.own is not None), key=lambda layer: layer.order)
+        noisy = sorted((layer for layer in quantised if layer.own is not None), key=lambda layer: -layer.power)
         if noisy:
             lines.append("    the noisiest                       by itself   in all")
             lines += _table(noisy[:MOST_SHOWN])
@@ -218,7 +218,7 @@ def _table(layers: list[Layer]) -> list[str]:
     names = [f"{_short(quoted(layer.name))} ({layer.op_type})" for layer in layers]
     width = max(31, *map(len, names))
     return [
-        f"      {name:{width}}  {str(layer.own):>9}  {'' if layer.total is None else str(layer.total):>9}"
+        f"      {name:{width}}  {layer.own!s:>9}  {'' if layer.total is None else str(layer.total):>9}"
         for name, layer in zip(names, layers, strict=True)
     ]
 

@@ -22,11 +22,8 @@ from typing import IO, Any
 
 import ml_dtypes
 import numpy as np
-import onnx_ir as ir
 
 from onnxlift.errors import OnnxLiftError, VerifyError, quote
-from onnxlift.ir.graph.interface import interface_of
-from onnxlift.ir.graph.types import shape_text, type_of
 from onnxlift.verification.files import read_inputs
 from onnxlift.verification.values import read_values, write_values
 
@@ -58,19 +55,10 @@ class Slot:
         """Return it as plain data, for a child."""
         return asdict(self)
 
-
-def slots_of(model: ir.Model) -> list[Slot]:
-    """Return the inputs of a model. Raises a SampleError if one of them is no tensor of numbers."""
-    slots: list[Slot] = []
-    defaults = interface_of(model).defaults
-    for value in model.graph.inputs:
-        kind = type_of(value)
-        name = value.name or ""
-        if kind.kind != "tensor" or kind.dtype is None or kind.dtype == ir.DataType.STRING:
-            raise SampleError(f"input {quote(name)} is {kind}: only models whose inputs are numbers can be quantised.")
-        shape = None if kind.shape is None else tuple(size if isinstance(size, int) else None for size in kind.shape)
-        slots.append(Slot(name, kind.dtype.numpy().name, shape, name not in defaults))
-    return slots
+    @property
+    def sizes(self) -> str:
+        """Its sizes, for people."""
+        return f"({', '.join('?' if size is None else str(size) for size in self.shape or ())})"
 
 
 def check_source(path: Path) -> None:
@@ -162,8 +150,8 @@ def _run_script(path: Path) -> Iterator[tuple[str, Any]]:
     function = names.get(FUNCTION)
     if not callable(function):
         raise SampleError(
-            f"the script {str(path)!r} has no function `{FUNCTION}`: write `def {FUNCTION}():`, and let it yield a dict "
-            "of arrays by the names of the inputs for each sample."
+            f"the script {str(path)!r} has no function `{FUNCTION}`: write `def {FUNCTION}():`, and let it yield a "
+            "dict of arrays by the names of the inputs for each sample."
         )
     made = function()
     if not isinstance(made, Iterable):
@@ -180,7 +168,7 @@ def _mapped(path: Path) -> Array:
 
 
 def _rows(path: Path, slots: Sequence[Slot]) -> Iterator[Sample]:
-    """Yield the samples of a .npz file, row by row from all its arrays at once. One that holds one is in all of them."""
+    """Yield the samples of a .npz file, from all its arrays at once. What an array holds once is in all of them."""
     by_name = {slot.name: slot for slot in slots}
     try:
         with zipfile.ZipFile(path) as archive, ExitStack() as stack:
@@ -241,7 +229,7 @@ def _split(slot: Slot, shape: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
         return shape[0] if shape else 1, shape[1:]
     if len(shape) != len(slot.shape):
         raise SampleError(
-            f"the array {slot.name!r} has {len(shape)} axes: the input has {shape_text(slot.shape)}, and the samples "
+            f"the array {slot.name!r} has {len(shape)} axes: the input has {slot.sizes}, and the samples "
             "are along one axis more, or along the first."
         )
     if not shape:
@@ -291,6 +279,6 @@ def _fitted(value: Any, slot: Slot, where: str) -> Array:
         and all(size in (None, own) for size, own in zip(declared, array.shape, strict=True))
     ):
         raise SampleError(
-            f"{where}: input {quote(slot.name)} is declared as {shape_text(declared)}, which {array.shape} does not fit."
+            f"{where}: input {quote(slot.name)} is declared as {slot.sizes}, which {array.shape} does not fit."
         )
     return array

@@ -1,22 +1,42 @@
 """Find which nodes to keep in float so that the outputs are good enough, with few tries.
 
-The nodes are tried in the order of the noise that each adds by itself: the first 1, 2, 4, ... of them are kept, then the
-number is bisected. Noise of one node may not reach the outputs at all, so at the end some are given back: a node that is
-not needed is quantised after all.
+A product is kept or quantised together with what follows it up to the next product: between two nodes that are
+quantised, one in float would win nothing. These groups are tried in the order of the noise that each adds by itself:
+the first 1, 2, 4, ... of them are kept, then the number is bisected. Noise of one group may not reach the outputs at
+all, so at the end some are given back: a group that is not needed is quantised after all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+
+import onnx_ir as ir
 
 MOST_GIVEN_BACK = 12
 
+PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "RNN", "Gather", "Einsum", "Attention"})
+
 Reaches = Callable[[frozenset[str]], bool]
-"""Tell whether the outputs are good enough if these nodes are kept."""
+"""Tell whether the outputs are good enough if these groups are kept."""
+
+
+def groups_of(graph: ir.Graph, names: Collection[str]) -> dict[str, list[str]]:
+    """Return the nodes that are kept or quantised together, by the name of the first of each group."""
+    groups: dict[str, list[str]] = {}
+    leader: dict[ir.Node, str] = {}
+    for node in graph:
+        name = node.name or ""
+        if name not in names:
+            continue
+        before = next((value.producer() for value in node.inputs if value is not None and value.producer()), None)
+        follows = node.op_type not in PRODUCTS and before is not None and before in leader
+        leader[node] = leader[before] if follows and before is not None else name
+        groups.setdefault(leader[node], []).append(name)
+    return groups
 
 
 def find_kept(ranking: Sequence[str], reaches: Reaches) -> frozenset[str] | None:
-    """Return the nodes to keep, from a ranking with the noisiest first; None if that would have to be all of them."""
+    """Return the groups to keep, from a ranking with the noisiest first; None if that would have to be all of them."""
     enough = _first_enough(ranking, reaches)
     if enough is None:
         return None
@@ -29,7 +49,7 @@ def find_kept(ranking: Sequence[str], reaches: Reaches) -> frozenset[str] | None
 
 
 def _first_enough(ranking: Sequence[str], reaches: Reaches) -> int | None:
-    """Return the smallest number of nodes from the front of the ranking that is enough; None if it is all."""
+    """Return the smallest number of groups from the front of the ranking that is enough; None if it is all."""
     low, high = 0, 1
     while high < len(ranking) and not reaches(frozenset(ranking[:high])):
         low, high = high, high * 2

@@ -5,8 +5,8 @@
                                                                     └── nodes to keep ◀──┘   with a target
 
 The ranges and the integers are those of onnxruntime.quantization (engine.py, calibrating.py). What is around them is
-ours: samples one at a time, children with limits, the noise of each layer by itself (slices.py), and the search for nodes
-to keep in float (search.py). Names, types and sizes of inputs and outputs stay.
+ours: samples one at a time, children with limits, the noise of each layer by itself (slices.py), and the search for
+nodes to keep in float (search.py). Names, types and sizes of inputs and outputs stay.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ from .choosing import Chosen, choose
 from .precision import overflowing
 from .recipe import QuantizeError, Recipe, make_recipe
 from .report import QuantizeReport
-from .samples import check_source, slots_of, write_samples
+from .samples import check_source, write_samples
+from .slots import slots_of
 from .work import Samples, Work, file_size
 
 MEASURED = 16
@@ -97,7 +98,9 @@ def quantize(
     processor unless it is given. Noise is measured on `measure` samples; without any, on `inputs`, or on inputs that
     are made up with `shapes`, `dims` and `seed`. If not `verify`, nothing is measured."""
     if rtol is not None or atol is not None:
-        raise QuantizeError("a quantised model is judged by its SQNR, not by tolerances: give a target (--target-sqnr).")
+        raise QuantizeError(
+            "a quantised model is judged by its SQNR, not by tolerances: give a target (--target-sqnr)."
+        )
     recipe = make_recipe(
         mode,
         has_samples=calibrate is not None,

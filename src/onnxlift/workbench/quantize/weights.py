@@ -1,10 +1,10 @@
 """Store weights in 8 or 4 bits, and compute in float32 as before.
 
-    Conv(x, W)               ->   Conv(x, DequantizeLinear(W8, scale))            8 bits; MatMul, Gemm, ConvTranspose too
-    Gather(W, indices)       ->   DequantizeLinear(Gather(W8, indices), scale)    8 bits
-    MatMul(x, W)             ->   com.microsoft::MatMulNBits(x, W4, scales, zero points)        4 bits, QOperator
-    MatMul(x, W)             ->   MatMul(x, DequantizeLinear(W4, scales, zero points))          4 bits in blocks, QDQ
-    Gemm(x, W, b)            ->   Add(.., b) of these                                           4 bits
+    Conv(x, W)           ->   Conv(x, DequantizeLinear(W8, scale))               8 bits; MatMul, Gemm, ConvTranspose
+    Gather(W, indices)   ->   DequantizeLinear(Gather(W8, indices), scale)       8 bits
+    MatMul(x, W)         ->   com.microsoft::MatMulNBits(x, W4, scales, zeros)   4 bits in blocks, QOperator
+    MatMul(x, W)         ->   MatMul(x, DequantizeLinear(W4, scales, zeros))     4 bits in blocks, QDQ
+    Gemm(x, W, b)        ->   Add(.., b) of these                                4 bits
 
 Weights are quantised when they are written, one after the other, so a model of any size takes the memory of its largest
 weight. Those of 4 bits are rounded by ONNX Runtime's own function. Weights of fewer than 1,024 numbers stay: there is
@@ -95,7 +95,11 @@ def _weight_of(node: ir.Node, recipe: Recipe) -> _Found | None:
     elif node.op_type in ("MatMul", "Gemm"):
         fits = axes == 2 and (recipe.bits == 8 or _is_plain(node))
     else:
-        fits = recipe.bits == 8 and attribute(node, "group", 1) == 1 if node.op_type == "ConvTranspose" else recipe.bits == 8
+        fits = (
+            recipe.bits == 8 and attribute(node, "group", 1) == 1
+            if node.op_type == "ConvTranspose"
+            else recipe.bits == 8
+        )
     return _Found(node, place, weight, tensor) if fits else None
 
 
@@ -109,9 +113,7 @@ def _is_turned(node: ir.Node) -> bool:
     return node.op_type == "Gemm" and attribute(node, "transB", 0) == 1
 
 
-def _store_bytes(
-    edit: Edit, found: _Found, recipe: Recipe, made: dict[tuple[str, int | None], list[ir.Value]]
-) -> None:
+def _store_bytes(edit: Edit, found: _Found, recipe: Recipe, made: dict[tuple[str, int | None], list[ir.Value]]) -> None:
     node, tensor = found.node, found.tensor
     axis = _AXES[node.op_type] if recipe.per_channel else None
     axis = 0 if axis is not None and _is_turned(node) else axis
@@ -232,9 +234,7 @@ def _store_blocks(
     _put(edit, found.node, "MatMul", [weight], [], "")
 
 
-def _put(
-    edit: Edit, node: ir.Node, op_type: str, weights: list[ir.Value], options: list[ir.Attr], domain: str
-) -> None:
+def _put(edit: Edit, node: ir.Node, op_type: str, weights: list[ir.Value], options: list[ir.Attr], domain: str) -> None:
     """Put a product in the place of a MatMul or Gemm; the bias of a Gemm is added."""
     bias = node.inputs[2] if node.op_type == "Gemm" and len(node.inputs) > 2 else None
     inputs = [node.inputs[0], *weights]

@@ -26,7 +26,7 @@ WORKER = "onnxlift.workbench.quantize.worker"
 LARGE = 1_500_000_000
 """Files of more bytes than this get their weights in a second file."""
 MEMORY_FACTOR = 4.0
-"""How many times the bytes of the model ONNX Runtime's quantiser takes: `benchmarks/quantize.py --memory` measures it."""
+"""How many times the bytes of the model ONNX Runtime's quantiser takes (benchmarks/quantize.py --memory prints it)."""
 MEMORY_BASE = 300_000_000
 
 
@@ -179,7 +179,7 @@ class Work:
 def file_size(model: ir.Model) -> int:
     """Return the bytes that the model takes as a file, with its weights."""
     proto, tensors = skeleton(model)
-    return proto.ByteSize() + sum(each.tensor.nbytes for each in tensors)
+    return int(proto.ByteSize()) + sum(each.tensor.nbytes for each in tensors)
 
 
 def _layer(row: Mapping[str, Any]) -> Layer:

@@ -1,8 +1,8 @@
 """The program of the child process: `python -m onnxlift.workbench.quantize.worker FOLDER`.
 
-It reads FOLDER/task.json, takes the steps of the task, and writes FOLDER/answer.json. What is the fault of samples or of
-a script is told as `trouble`, in a sentence for the user; what ONNX Runtime says, as `error`, with the node if it is
-known.
+It reads FOLDER/task.json, takes the steps of the task, and writes FOLDER/answer.json. What is the fault of samples or
+of a script is told as `trouble`, in a sentence for the user; what ONNX Runtime says, as `error`, with the node if it
+is known.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import Any
 import onnx
 
 from onnxlift.errors import OnnxLiftError
-from onnxlift.unforeseen import node_at
 from onnxlift.verification.child import ANSWER
 
 from .recipe import Recipe
@@ -52,6 +51,8 @@ def _failure(error: Exception, task: dict[str, Any]) -> Answer:
         lines.append(error.lineno)
     if lines:
         return {"trouble": f"the script {script!r} failed in line {lines[-1]}: {text.rstrip('.')}."}
+    from onnxlift.unforeseen import node_at  # it is slow to import
+
     node = node_at(error.__traceback__)
     return {"error": f"{text.rstrip('.')}{f', at {node}' if node else ''}."}
 
@@ -105,7 +106,9 @@ def _measure(task: dict[str, Any]) -> Answer:
         answer["measured_on"] = max((noise.samples for noise in noises.values()), default=0)
     pair = Path(task["model"]), Path(task["layers_in"])
     if task["wants_layers"] and fits_together(*pair):
-        slices, own, total = measure_layers(*pair, _samples({**task, "samples": task["measured"]}, task["most"]), with_totals=task["wants_totals"])
+        slices, own, total = measure_layers(
+            *pair, _samples({**task, "samples": task["measured"]}, task["most"]), with_totals=task["wants_totals"]
+        )
         answer["layers"] = [
             {
                 "name": each.node.name,

@@ -6,11 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
 import typer
 
 from .changing import Change, changes_models
-from .options import Models
+from .options import Force, Models
 
 if TYPE_CHECKING:
     from onnxlift.workbench.quantize import QuantizeReport
@@ -89,6 +88,7 @@ def quantize(
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write the report as a page with a plot, too.")
     ] = None,
+    force: Force = False,
 ) -> Change:
     """Write a model with fewer bits, and tell what that costs: noise of outputs and layers, size, speed.
 
@@ -107,7 +107,6 @@ def quantize(
     """
     from onnxlift.errors import OutputError
 
-    force = bool(click.get_current_context().params.get("force"))
     if html is not None and len(models) > 1:
         raise OutputError("a page is for one model: leave out --html, or give one model.")
     if html is not None and html.exists() and not force:

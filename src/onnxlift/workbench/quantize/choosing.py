@@ -10,7 +10,7 @@ from .report import Layer, Quality, worst
 from .search import find_kept, groups_of
 from .work import Made, Samples, Wanted, Work
 
-FOR_TARGET = "the target asks for it"
+FOR_TARGET = "for the target"
 INFINITE = "a value that it reads or writes is infinite, or as good as that"
 
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.ir.editing.names import name_apart
 from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.interface import INTERFACE, interface_of
 from onnxlift.ir.inference.infer import infer
@@ -48,6 +49,7 @@ def convert_precision(model: ir.Model, mode: str, keep: Collection[str]) -> ir.M
     kept = [node for node in copy.graph if node.name in keep]
     if not change_type_in_file(copy, DTYPES[mode], kept):
         raise QuantizeError(f"no node of the model computes in float32 and can do so in {mode}.")
+    name_apart(copy)
     copy.meta[INTERFACE] = replace(interface_of(copy), told={})  # these are the types of before
     return copy
 

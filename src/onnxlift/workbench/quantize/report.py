@@ -183,7 +183,6 @@ class QuantizeReport(ModelReport):
         lines = [f"  layers         {len(quantised):,} quantised, {len(self.kept):,} kept in float"]
         noisy = sorted((layer for layer in quantised if layer.own is not None), key=lambda layer: -layer.power)
         if noisy:
-            lines.append("    the noisiest                       by itself   in all")
             lines += _table(noisy[:MOST_SHOWN])
         for layer in self.kept[:MOST_SHOWN]:
             lines.append(f"    kept         {quoted(layer.name)} ({layer.op_type}): {layer.kept}")
@@ -216,8 +215,9 @@ def _plain(quality: Quality) -> dict[str, Any]:
 
 def _table(layers: list[Layer]) -> list[str]:
     names = [f"{_short(quoted(layer.name))} ({layer.op_type})" for layer in layers]
-    width = max(31, *map(len, names))
-    return [
+    title = "the noisiest"
+    width = max(len(title) + 2, *map(len, names))
+    return [f"    {title:{width + 2}}  by itself     in all"] + [
         f"      {name:{width}}  {layer.own!s:>9}  {'' if layer.total is None else str(layer.total):>9}"
         for name, layer in zip(names, layers, strict=True)
     ]

@@ -22,9 +22,11 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.editing.edit import Edit, Names, initialiser
+from onnxlift.ir.editing.names import name_apart
 from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.walk import regions
+from onnxlift.ir.inference.infer import infer
 
 from ..report import open_model
 from .recipe import QuantizeError, Recipe
@@ -53,6 +55,7 @@ def quantizable(model: ir.Model, recipe: Recipe) -> list[str]:
 def quantize_weights(model: ir.Model, recipe: Recipe, keep: Collection[str]) -> ir.Model:
     """Return a copy of the model in which weights are stored in fewer bits, except for those of the nodes to `keep`."""
     copy = open_model(model)
+    infer(copy)
     region = next(iter(regions(copy)))
     edit = Edit(region, Names(copy))
     made: dict[tuple[str, int | None], list[ir.Value]] = {}
@@ -68,6 +71,7 @@ def quantize_weights(model: ir.Model, recipe: Recipe, keep: Collection[str]) -> 
             _replace_product(edit, found, recipe, made)
     edit.finish()
     _drop_unused(copy.graph)
+    name_apart(copy)
     if any(node.domain == MICROSOFT for node in copy.graph):
         copy.opset_imports.setdefault(MICROSOFT, 1)
     return copy

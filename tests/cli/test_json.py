@@ -32,6 +32,7 @@ COMMANDS: dict[str, list[str]] = {
     "ops": [],
     "opset": ["13", "a.onnx"],
     "passes": [],
+    "quantize": ["a.onnx", "--mode", "weights", "--no-speed"],
     "simplify": ["a.onnx"],
     "verify": ["a.onnx"],
 }

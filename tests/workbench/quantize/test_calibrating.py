@@ -14,7 +14,7 @@ from onnxlift.workbench.quantize.engine import out_of_range, saturates
 
 from .networks import convnet, samples
 
-OP_TYPES = ["Conv", "Gemm", "Relu"]
+OP_TYPES = ["Conv"]
 GROWING = [{"x": sample["x"] * factor} for sample, factor in zip(samples(4), (0.1, 1, 3, 2), strict=True)]
 
 
@@ -42,14 +42,17 @@ def expected_ranges(model: Path, method: str) -> Ranges:
         model, OP_TYPES, str(model.with_name("theirs.onnx")), calibrate_method=kind, extra_options=options
     )
     calibrator.collect_data(AllAtOnce())
-    return {name: tuple(map(float, entry.range_value)) for name, entry in calibrator.compute_data().items()}
+    return {
+        name: (np.asarray(entry.range_value[0]).item(), np.asarray(entry.range_value[1]).item())
+        for name, entry in calibrator.compute_data().items()
+    }
 
 
 @pytest.mark.parametrize("method", ["minmax", "entropy", "percentile", "distribution"])
 def test_one_by_one_is_as_good_as_all_at_once(model: Path, method: str, capsys: pytest.CaptureFixture[str]) -> None:
     found, count = find_ranges(model, lambda: iter(GROWING), OP_TYPES, method, 99.0, False)
     expected = expected_ranges(model, method)
-    assert count == 4 and found.keys() == expected.keys() >= {"x", "a", "b", "y"}
+    assert count == 4 and found.keys() == expected.keys() == {"x", "a", "b", "c"}
     for name, bounds in expected.items():
         np.testing.assert_allclose(found[name], bounds, rtol=1e-6, err_msg=name)
     capsys.readouterr()  # ONNX Runtime prints

@@ -141,10 +141,10 @@ def test_an_archive_that_ends_early_or_is_none_is_told(tmp_path: Path) -> None:
 def test_places_without_samples_are_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(SampleError, match="no such file or folder"):
         check_source(tmp_path / "nowhere")
-    with pytest.raises(SampleError, match="holds no samples: put in a .npz file for each"):
+    with pytest.raises(SampleError, match=r"holds no samples: put in a .npz file for each"):
         check_source(tmp_path)
     (tmp_path / "a.txt").write_text("x")
-    with pytest.raises(SampleError, match="samples are a folder, a .npz or .npy file, or a Python script"):
+    with pytest.raises(SampleError, match=r"samples are a folder, a .npz or .npy file, or a Python script"):
         check_source(tmp_path / "a.txt")
 
 

@@ -20,7 +20,7 @@ Ranges = dict[str, tuple[float, float]]
 Samples = Callable[[], Iterator[Sample]]
 """A function that starts from the first sample again whenever it is called."""
 
-BINS = {"entropy": 512, "percentile": 2048, "distribution": 2048}
+BINS = {"entropy": 256, "percentile": 2048, "distribution": 2048}
 QUANTIZED_BINS = 128
 
 

@@ -29,7 +29,8 @@ body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
   max-width: 1000px; padding: 0 1rem; }
 h1 { font-size: 1.3rem; overflow-wrap: anywhere; } h2 { font-size: 1.05rem; margin-top: 2rem; }
 table { border-collapse: collapse; width: 100%; } td, th { padding: .25rem .6rem; border-bottom: 1px solid var(--line);
-  text-align: left; overflow-wrap: anywhere; } td.n, th.n { text-align: right; white-space: nowrap; } td.op { white-space: nowrap; }
+  text-align: left; overflow-wrap: anywhere; } td.n, th.n, td.op { white-space: nowrap; }
+  td.n, th.n { text-align: right; }
 .facts td:first-child { color: var(--soft); width: 9rem; } .bad { color: var(--bound); font-weight: 600; }
 .kept td { color: var(--soft); } svg { width: 100%; height: auto; } svg text { font: 12px system-ui, sans-serif;
   fill: var(--soft); } .key { color: var(--soft); } .key b { font-weight: 600; }
@@ -110,9 +111,8 @@ def _layers(layers: Sequence[Layer]) -> str:
     for number, layer in enumerate(layers):
         kind = ' class="kept"' if layer.kept else ""
         own, total = ("" if each is None else _text(str(each)) for each in (layer.own, layer.total))
-        rows.append(
-            f'<tr{kind}><td class="n">{number}</td><td>{_text(layer.name)}</td><td class="op">{_text(layer.op_type)}</td>'
-        )
+        rows.append(f'<tr{kind}><td class="n">{number}</td><td>{_text(layer.name)}</td>')
+        rows.append(f'<td class="op">{_text(layer.op_type)}</td>')
         rows.append(f'<td class="n">{own}</td><td class="n">{total}</td><td>{_text(layer.kept)}</td></tr>')
     return "".join([*rows, "</table>"])
 

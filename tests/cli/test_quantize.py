@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import io
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import pytest
 
+from onnxlift.cli import main
 from workbench.quantize.networks import convnet, samples
 
 Run = Callable[..., tuple[int, str, str]]
@@ -69,8 +70,13 @@ def test_trouble_is_told_and_leaves_nothing(run: Run) -> None:
     assert {path.name for path in Path().iterdir()} == {"net.onnx", "samples.npz", "empty"}
 
 
-def test_pipes() -> None:
-    command = [sys.executable, "-m", "onnxlift", "quantize", "-", "-o", "-", "--mode", "weights", "--no-verify"]
-    done = subprocess.run(command, input=Path("net.onnx").read_bytes(), capture_output=True, check=True)
-    names = [tensor.name for tensor in onnx.load_from_string(done.stdout).graph.initializer]
-    assert "w2_quantized" in names and b"weights in 8 bits" in done.stderr
+def test_pipes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(Path("net.onnx").read_bytes())))
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, write_through=True))
+    monkeypatch.setattr(sys, "argv", ["onnxlift", "quantize", "-", "-o", "-", "--mode", "weights", "--no-verify"])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert not caught.value.code and "weights in 8 bits" in capsys.readouterr().err
+    names = [tensor.name for tensor in onnx.load_from_string(written.getvalue()).graph.initializer]
+    assert "w2_quantized" in names

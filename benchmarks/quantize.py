@@ -4,9 +4,9 @@
     python benchmarks/quantize.py --memory
 
 Each model is quantised with `onnxlift.quantize` (static QDQ) and with `quantize_static` of ONNX Runtime, whose defaults
-are taken, on the same made-up samples; with both, noise is measured on other samples, and time by turns in one run. With
---memory, models of growing size are quantised, and the peak memory of ONNX Runtime's quantiser is printed as a multiple of
-the model's bytes, beside that of weights only.
+are taken, on the same made-up samples; with both, noise is measured on other samples, and time by turns in one run.
+With --memory, models of growing size are quantised, and the peak memory of ONNX Runtime's quantiser is printed as a
+multiple of the model's bytes, beside that of weights only.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from onnx import TensorProto
 
 from onnxlift.ir.writing.proto import to_proto
 from onnxlift.workbench.quantize.precision import convert_precision, emulated, overflowing
+from onnxlift.workbench.quantize.preparing import prepare
 from onnxlift.workbench.quantize.recipe import QuantizeError, Recipe
-from onnxlift.workbench.quantize.verb import _prepare
 from onnxlift.workbench.report import open_model
 from workbench.running import model_of, operators, outputs_of
 
@@ -18,7 +18,7 @@ from .networks import convnet, normal, samples, sqnr
 
 
 def prepared(model: onnx.ModelProto, mode: str = "float16"):
-    return _prepare(open_model(model), Recipe(mode))[0]
+    return prepare(open_model(model), Recipe(mode))[0]
 
 
 def test_all_weights_are_halves_and_the_interface_stays() -> None:

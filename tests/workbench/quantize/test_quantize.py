@@ -153,6 +153,15 @@ def test_whole_numbers_of_an_output_are_counted() -> None:
     assert not values.reaches(90), "it has some noise"
 
 
+def test_a_bias_with_an_axis_more_and_old_opsets_are_taken() -> None:
+    body = "(float[n, 40] x) => (float[n, 40] y) { a = Gemm(x, w, b) y = Relu(a) }"
+    model = model_of(body, {"w": normal(40, 40), "b": normal(1, 40)}, opset=11)
+    feeds = [{"x": normal(4, 40)}]
+    report = onnxlift.quantize(model, calibrate=feeds, verify=False)
+    assert report.notes == ("the opset is 13 now, and was 11: this form of quantisation needs it",)
+    assert mean_sqnr(model, report.proto(), feeds) > 25
+
+
 def test_nothing_is_measured_if_nobody_asks() -> None:
     report = onnxlift.quantize(convnet(), calibrate=samples(), verify=False, keep=["*Gemm*"])
     assert report.passed and report.outputs == () and report.speed is None

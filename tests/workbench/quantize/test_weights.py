@@ -9,8 +9,8 @@ import pytest
 from onnx import numpy_helper
 
 from onnxlift.ir.writing.proto import to_proto
+from onnxlift.workbench.quantize.preparing import prepare
 from onnxlift.workbench.quantize.recipe import Recipe
-from onnxlift.workbench.quantize.verb import _prepare
 from onnxlift.workbench.quantize.weights import quantize_weights
 from onnxlift.workbench.report import open_model
 from workbench.running import model_of, operators, outputs_of
@@ -21,7 +21,7 @@ IDS = np.arange(10, dtype=np.int64).reshape(2, 5)
 
 
 def quantised(model: onnx.ModelProto, recipe: Recipe, keep: tuple[str, ...] = ()) -> onnx.ModelProto:
-    prepared, _ = _prepare(open_model(model), recipe)
+    prepared, _ = prepare(open_model(model), recipe)
     result = to_proto(quantize_weights(prepared, recipe, keep))
     onnx.checker.check_model(result, full_check=True)
     return result
@@ -89,7 +89,7 @@ def test_a_turned_gemm_has_its_channels_in_rows() -> None:
 
 def test_nodes_to_keep_and_products_of_other_kinds_stay() -> None:
     model = perceptron()
-    prepared, _ = _prepare(open_model(model), Recipe("weights"))
+    prepared, _ = prepare(open_model(model), Recipe("weights"))
     names = tuple(node.name or "" for node in prepared.graph)
     assert operators(quantised(model, Recipe("weights"), names)) == [node.op_type for node in prepared.graph]
     scaled = model_of("(float[n, 40] x) => (float[n, 50] y) { y = Gemm <alpha = 2.0> (x, w) }", {"w": normal(40, 50)})
@@ -97,7 +97,7 @@ def test_nodes_to_keep_and_products_of_other_kinds_stay() -> None:
 
 
 def test_weights_are_quantised_when_they_are_written() -> None:
-    prepared, _ = _prepare(open_model(convnet()), Recipe("weights"))
+    prepared, _ = prepare(open_model(convnet()), Recipe("weights"))
     result = quantize_weights(prepared, Recipe("weights"), ())
     tensor = result.graph.initializers["w2_quantized"].const_value
     assert isinstance(tensor, ir.LazyTensor)

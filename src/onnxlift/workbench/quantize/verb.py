@@ -27,7 +27,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.walk import all_nodes
-from onnxlift.ir.inference.infer import infer as infer_types
+from onnxlift.ir.inference.infer import infer
 from onnxlift.ir.load import load
 from onnxlift.ir.reading.draft import unwrapped
 from onnxlift.ir.reading.weights import data_files
@@ -40,13 +40,11 @@ from onnxlift.verification.judge import Judge
 from onnxlift.verification.model_file import model_file
 from onnxlift.verification.models import Pair
 
-from ..infer import infer
-from ..opset import opset
-from ..report import ModelReport, name_of, open_model
-from ..simplify import simplify
+from ..report import name_of, open_model
 from ..values import suggestion
 from .choosing import Chosen, choose
 from .precision import overflowing
+from .preparing import prepare
 from .recipe import QuantizeError, Recipe, make_recipe
 from .report import QuantizeReport
 from .samples import check_source, write_samples
@@ -152,7 +150,7 @@ class _Options:
 
 def _quantize(source: Any, recipe: Recipe, options: _Options, job: Path, stack: ExitStack) -> QuantizeReport:
     before = open_model(source)
-    prepared, notes = _prepare(before, recipe)
+    prepared, notes = prepare(before, recipe)
     original = model_file(source, data_files(load(source)), job, "original")
     work = Work(job, original, prepared, recipe, slots_of(prepared), options.limits)
     kept = _named(prepared, options.keep)
@@ -193,17 +191,6 @@ def _quantize(source: Any, recipe: Recipe, options: _Options, job: Path, stack: 
     )
 
 
-def _prepare(model: ir.Model, recipe: Recipe) -> tuple[ir.Model, list[str]]:
-    """Return the model in the form that quantisers want: batch norms folded, every type known, a recent opset."""
-    report: ModelReport = simplify(model, verify=False)
-    notes: list[str] = []
-    version = report.model.opset_imports.get("", 1)
-    if version < recipe.opset:
-        report = opset(report, recipe.opset, verify=False)
-        notes.append(f"the opset is {recipe.opset} now, and was {version}: this form of quantisation needs it")
-    return infer(report).model, notes
-
-
 def _named(model: ir.Model, keep: Sequence[str]) -> dict[str, str]:
     """Return the nodes that names or globs mean, with the reason for which they are kept."""
     names = [node.name or "" for node in model.graph]
@@ -238,7 +225,7 @@ def _made_up(work: Work, options: _Options) -> Samples:
     if folder.exists():
         return Samples(folder, made_up=True)
     model = load(work.model)
-    infer_types(model)
+    infer(model)
     pair = Pair(work.job, model, model, (work.original, work.original), options.limits, Judge(model.graph, None, None))
     first = pair.find_inputs(options.given)
     is_given = options.has_inputs and {*first} == {*_given_names(options.given, model.graph)}

@@ -99,5 +99,5 @@ def test_bfloat16_agrees_with_the_reference_of_onnx() -> None:
 
 def test_a_model_without_float32_is_an_error() -> None:
     model = model_of("(int64[n] x) => (int64[n] y) { y = Add(x, x) }")
-    with pytest.raises(QuantizeError, match="no node of the model computes in float32"):
+    with pytest.raises(QuantizeError, match="no node of the main graph computes in float32"):
         convert_precision(prepared(model), "float16", ())

@@ -48,7 +48,10 @@ def convert_precision(model: ir.Model, mode: str, keep: Collection[str]) -> ir.M
     infer(copy)
     kept = [node for node in copy.graph if node.name in keep]
     if not change_type_in_file(copy, DTYPES[mode], kept):
-        raise QuantizeError(f"no node of the model computes in float32 and can do so in {mode}.")
+        raise QuantizeError(
+            f"no node of the main graph computes in float32 and can do so in {mode}; nodes that hold graphs (If, Loop) "
+            "stay as they are."
+        )
     name_apart(copy)
     copy.meta[INTERFACE] = replace(interface_of(copy), told={})  # these are the types of before
     return copy

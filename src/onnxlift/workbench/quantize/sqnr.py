@@ -26,6 +26,7 @@ class Noise:
     """The largest difference of a number."""
     equal: float = 0.0
     elements: int = 0
+    finite: int = 0
     samples: int = 0
     other_shapes: int = 0
     whole: bool = False
@@ -47,6 +48,7 @@ class Noise:
         alike = (wide == own) | (np.isnan(wide) & np.isnan(own))
         self.equal += float(alike.sum())
         self.elements += wide.size
+        self.finite += int(np.isfinite(wide).sum())
         if not np.isfinite(own[~alike]).all() or not np.isfinite(wide[~alike]).all():
             self.broken += 1
             return
@@ -69,7 +71,7 @@ class Noise:
             return OTHER_SHAPE
         if self.broken:
             return NOT_FINITE
-        if not self.elements and not self.signal and not self.noise:
+        if not self.finite and not self.signal and not self.noise:
             return NO_NUMBERS
         return MEASURED if self.noise else EXACT
 

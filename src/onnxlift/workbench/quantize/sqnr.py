@@ -52,7 +52,7 @@ class Noise:
         if not np.isfinite(own[~alike]).all() or not np.isfinite(wide[~alike]).all():
             self.broken += 1
             return
-        error = np.where(alike, 0.0, own - np.where(alike, own, wide))
+        error = np.subtract(own, wide, out=np.zeros_like(wide), where=~alike)
         self.add_sums(float(np.square(wide[np.isfinite(wide)]).sum()), float(np.square(error).sum()))
         self.largest = max(self.largest, float(np.abs(error).max(initial=0.0)))
 

@@ -30,7 +30,7 @@ def test_the_package_says_that_it_has_types() -> None:
 def test_the_lowest_versions_that_are_tested_are_those_that_are_declared() -> None:
     """But for torch: constraints-lowest.txt says why."""
     extras = PROJECT["optional-dependencies"]
-    needed = [*PROJECT["dependencies"], *extras["verify"], *extras["draw"]]
+    needed = [*PROJECT["dependencies"], *extras["verify"], *extras["draw"], *extras["batch"]]
     declared = dict(dependency.split(">=") for dependency in needed)
     tested = pins("constraints-lowest.txt")
     assert tested.keys() == declared.keys()

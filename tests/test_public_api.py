@@ -48,6 +48,7 @@ NAMES = (
         "merge",
         "opset",
         "profile",
+        "quantize",
         "run",
         "simplify",
     }

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .workbench.merge import merge
     from .workbench.opset import opset
     from .workbench.profile import profile
+    from .workbench.quantize import quantize
     from .workbench.run import run
     from .workbench.simplify import simplify
 
@@ -59,6 +60,7 @@ _HOMES = {
     "merge": ".workbench.merge",
     "opset": ".workbench.opset",
     "profile": ".workbench.profile",
+    "quantize": ".workbench.quantize",
     "run": ".workbench.run",
     "simplify": ".workbench.simplify",
     "Lifted": ".lifted",
@@ -98,6 +100,7 @@ __all__ = [
     "op",
     "opset",
     "profile",
+    "quantize",
     "run",
     "simplify",
     "verify",

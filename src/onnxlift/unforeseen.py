@@ -27,11 +27,11 @@ def answered(record: Record | None = None) -> Iterator[None]:
         where = f" in the step {record.at[1]!r} of the stage {record.at[0]!r}" if record.at[1] else ""
         raise OnnxLiftError(f"the memory of this machine, or its limit, is too small for the model{where}.") from error
     except Exception as error:  # whatever it is: this is the place where nothing more is known of it
-        node = _node_at(error.__traceback__)
+        node = node_at(error.__traceback__)
         raise InternalError(*record.at, node, error, skippable=record.at_optional) from error
 
 
-def _node_at(traceback: TracebackType | None) -> str:
+def node_at(traceback: TracebackType | None) -> str:
     """Return the node that the innermost function had at hand, or the one that called it and so on; "" if none had."""
     found = ""
     while traceback is not None:

@@ -36,6 +36,7 @@ COMMANDS: dict[str, list[str]] = {
     "opset": ["13", "a.onnx"],
     "passes": [],
     "profile": ["a.onnx"],
+    "quantize": ["a.onnx", "--mode", "weights", "--no-speed"],
     "run": ["a.onnx", "--profile", "trace.json"],
     "simplify": ["a.onnx"],
     "verify": ["a.onnx"],

@@ -37,17 +37,20 @@ def changes_models(
 ) -> Callable[..., None]:
     """Return a command that changes models, with all the options that such commands share.
 
-    `command` takes the arguments and options of its own. It returns the models, and the verb with these options
-    bound. The verb runs on each model, and takes the shared options too. `suffix` is that of the files that are written
-    to a folder, given the same arguments and options, if it is another than that of the models."""
+    `command` takes the arguments and options of its own, and those of the shared ones that it has a parameter for. It
+    returns the models, and the verb with these options bound. The verb runs on each model, and takes the shared options
+    too. `suffix` is that of the files that are written to a folder, given the same arguments and options, if it is
+    another than that of the models."""
+    parameters = inspect.signature(command, eval_str=True).parameters
 
     @wraps(command)
     def run(*arguments: Any, **options: Any) -> None:
         shared = {name: options.pop(name) for name in _SHARED}
+        options |= {name: value for name, value in shared.items() if name in parameters}
         models, verb = command(*arguments, **options)
         _change(command.__name__, models, verb, suffix(**options), **shared)
 
-    own = inspect.signature(command, eval_str=True).parameters.values()
+    own = [parameter for name, parameter in parameters.items() if name not in _SHARED]
     vars(run)["__signature__"] = inspect.Signature([*own, *_SHARED.values()], return_annotation=None)
     return run
 

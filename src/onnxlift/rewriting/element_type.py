@@ -12,6 +12,10 @@ is computed from integers and sizes alone (positions, masks, angles) stays as it
 rest. An operator whose schema does not take the new type keeps the old one. A number too large for the new type becomes
 its largest one, so that a mask of -3.4e38 does not become infinite.
 
+A model that is to be written as ONNX (`for_file`) keeps its interface: inputs are cast when they are read, and outputs
+at the end. There, what the schema of the model's own opset does not allow stays as it is, and so do operators that ONNX
+does not define, nodes that hold graphs, and the nodes to `keep`.
+
 This does not keep the numbers: users ask for it. It comes after restoring, which compares those of the file.
 """
 
@@ -19,7 +23,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 
 import numpy as np
@@ -91,14 +95,23 @@ def change_type(model: ir.Model, *, dtype: ir.DataType | None = None) -> int:
     if dtype is None or own is None or own == dtype:
         return 0
     if own in HALVES or model.functions:
-        changes = _Replacement(own, dtype).everywhere(model)
+        changes = Replacement(own, dtype).everywhere(model)
     else:
         changes = _Conversion(model, own, dtype).run()
     infer(model)
     return changes
 
 
-class _Replacement:
+def change_type_in_file(model: ir.Model, dtype: ir.DataType, keep: Collection[ir.Node] = ()) -> list[ir.Node]:
+    """Let the main graph compute in another type than float32, except for the nodes to `keep`, and keep its interface.
+
+    Returns the nodes that compute in the new type."""
+    conversion = _Conversion(model, ir.DataType.FLOAT, dtype, for_file=True, keep=keep)
+    conversion.run()
+    return [node for node in model.graph if node in conversion.nodes]
+
+
+class Replacement:
     """The replacement of one element type by another, in values, tensors and attributes."""
 
     def __init__(self, own: ir.DataType, new: ir.DataType) -> None:
@@ -153,24 +166,35 @@ class _Replacement:
 class _Conversion:
     """The replacement of a type in that part of the main graph that depends on an input or a parameter."""
 
-    def __init__(self, model: ir.Model, own: ir.DataType, new: ir.DataType) -> None:
+    def __init__(
+        self,
+        model: ir.Model,
+        own: ir.DataType,
+        new: ir.DataType,
+        *,
+        for_file: bool = False,
+        keep: Collection[ir.Node] = (),
+    ) -> None:
         self.model = model
         self.own = own
         self.new = new
-        self.replacement = _Replacement(own, new)
+        self.for_file = for_file
+        self.keep = set(keep)
+        self.replacement = Replacement(own, new)
         self.nodes: set[ir.Node] = set()  # those that compute in the new type
         self.changed: set[ir.Value] = set()  # those that get it
 
     def run(self) -> int:
         graph = self.model.graph
-        self.changed.update(value for value in graph.inputs if value.dtype == self.own)
+        if not self.for_file:
+            self.changed.update(value for value in graph.inputs if value.dtype == self.own)
         self._find_nodes()
         constants = [value for value in graph.initializers.values() if value.dtype == self.own]
         for value in constants:
             uses = value.uses()
             if all(self._takes(node, place) for node, place in uses) and uses and not value.is_graph_output():
                 self.changed.add(value)
-            else:
+            elif not self.for_file:
                 self._limit(value)
         region = next(iter(regions(self.model)))
         edit = Edit(region, Names(self.model))
@@ -178,6 +202,8 @@ class _Conversion:
             self._cast_inputs(edit, node)
         for value in self.changed:
             self.replacement.in_value(value)
+        if self.for_file:
+            self._cast_outputs(edit)
         for node in self.nodes:
             self.replacement.in_attributes(node)
             for inner in _graphs_in(node):
@@ -187,6 +213,8 @@ class _Conversion:
 
     def _find_nodes(self) -> None:
         for node in self.model.graph:
+            if self.for_file and (node in self.keep or subgraphs(node)):
+                continue
             places = enumerate(node.inputs)
             if subgraphs(node) or any(self._moves(value) and self._fits(node, place) for place, value in places):
                 self.nodes.add(node)
@@ -197,16 +225,22 @@ class _Conversion:
         """Tell whether the value makes its readers compute in the new type: it depends on an input or a parameter."""
         if value is None or value.dtype != self.own:
             return False
-        return value in self.changed or (value.const_value is not None and origin_of(value).is_parameter)
+        if value in self.changed or (self.for_file and value.is_graph_input()):
+            return True
+        return value.const_value is not None and origin_of(value).is_parameter
 
     def _takes(self, node: ir.Node, place: int) -> bool:
         """Tell whether the node reads its input in the new type."""
-        return node.graph is not self.model.graph or (node in self.nodes and self._fits(node, place))
+        if node.graph is not self.model.graph:
+            return not self.for_file
+        return node in self.nodes and self._fits(node, place)
 
     def _fits(self, node: ir.Node, place: int) -> bool:
         """Tell whether the operator's schema allows the new type for an input."""
         schema = self._schema(node)
-        return schema is None or bool(subgraphs(node)) or _allows(schema, _formal(schema.inputs, place), self.new)
+        if schema is None or subgraphs(node):
+            return not self.for_file
+        return self._allows(schema, _formal(schema.inputs, place))
 
     def _gives(self, node: ir.Node, place: int) -> bool:
         """Tell whether the type of an output is that of an input that is changed, or named by an attribute."""
@@ -214,7 +248,7 @@ class _Conversion:
         if schema is None or subgraphs(node):
             return True
         variable = _formal(schema.outputs, place)
-        if not _allows(schema, variable, self.new):
+        if not self._allows(schema, variable):
             return False
         inputs = [_formal(schema.inputs, i) for i, value in enumerate(node.inputs) if value is not None]
         tied = [value for value, formal in zip(filter(None, node.inputs), inputs, strict=True) if formal == variable]
@@ -233,7 +267,7 @@ class _Conversion:
             for inner in graph:
                 for place, value in enumerate(inner.inputs):
                     is_outer = value is not None and value.dtype == self.own and value.graph is self.model.graph
-                    if value is not None and is_outer and value not in self.changed:
+                    if value is not None and is_outer and (value in self.changed) == self.for_file:
                         inner.replace_input_with(place, self._cast(edit, node, value))
 
     def _cast(self, edit: Edit, before: ir.Node, value: ir.Value) -> ir.Value:
@@ -244,6 +278,22 @@ class _Conversion:
         cast = edit.insert(before, "Cast", [value], [to], like=like, shape=(), name=name, shared=True)
         cast.shape = value.shape
         return cast
+
+    def _cast_outputs(self, edit: Edit) -> None:
+        """Cast outputs of the graph that have the new type back to the type that the interface promises."""
+        graph = self.model.graph
+        for place, value in enumerate(graph.outputs):
+            if value not in self.changed:
+                continue
+            output = ir.Value(type=_with_element(value.type, self.own), shape=value.shape)
+            name, value.name = value.name, edit.names.fresh(f"{value.name}.{self.new.name.lower()}")
+            output.name = name
+            to = ir.AttrInt64("to", int(self.own))
+            graph.append(ir.Node("", "Cast", [value], [to], outputs=[output], name=edit.names.fresh(f"{name}_cast")))
+            graph.outputs[place] = output
+
+    def _allows(self, schema: OpSchema, name: str) -> bool:
+        return _allows(schema, name, self.new, is_strict=self.for_file)
 
     def _limit(self, value: ir.Value) -> None:
         """Bring the numbers of a constant that keeps its type into the range of the new one: it is cast later."""
@@ -271,11 +321,12 @@ def _formal(parameters: Iterable[OpSchema.FormalParameter], place: int) -> str:
     return every[min(place, len(every) - 1)].type_str if every else ""
 
 
-def _allows(schema: OpSchema, name: str, dtype: ir.DataType) -> bool:
+def _allows(schema: OpSchema, name: str, dtype: ir.DataType, *, is_strict: bool) -> bool:
     """Tell whether a type, or type variable, of the schema can be a tensor of the type. Older schemas do not know
-    bfloat16 yet; PyTorch computes with it wherever it does with float16."""
+    bfloat16 yet; PyTorch computes with it wherever it does with float16. If `is_strict`, that does not count."""
     allowed = {each.type_param_str: each.allowed_type_strs for each in schema.type_constraints}.get(name, [name])
-    names = {_TYPE_NAMES[dtype]} | ({"tensor(float16)"} if dtype == ir.DataType.BFLOAT16 else set())
+    also = dtype == ir.DataType.BFLOAT16 and not is_strict
+    names = {_TYPE_NAMES[dtype]} | ({"tensor(float16)"} if also else set())
     return not names.isdisjoint(allowed)
 
 

@@ -21,6 +21,7 @@ from onnxlift.ir.writing.files import write_model
 from onnxlift.ir.writing.proto import skeleton, to_proto
 from onnxlift.ir.writing.stream import Progress, write_stream
 from onnxlift.stages import Record
+from onnxlift.terminal import plain
 from onnxlift.unforeseen import answered
 from onnxlift.verification.models import ModelVerification, verify_models
 from onnxlift.verification.pieces import Piece, verify_pieces
@@ -144,7 +145,7 @@ class ModelReport:
         return []
 
     def __str__(self) -> str:
-        lines = [self.name, *self.lines(), *(f"  note           {note}" for note in self.notes)]
+        lines = [plain(self.name), *self.lines(), *(f"  note           {note}" for note in self.notes)]
         if self.verification is not None:
             lines.append(f"  verified       {self.verification.summary}")
             lines += [f"  note           {note}" for note in self.verification.notes]

@@ -114,6 +114,13 @@ def test_the_larger_of_two_formulas_is_told_where_it_is_seen() -> None:
     assert names_in(largest([n * n, symbol("m")])) == {"m", "n"}
 
 
+def test_a_product_that_would_never_end_is_unknown() -> None:
+    long = sum((symbol(f"n{place}") for place in range(16)), start=symbol("n"))
+    assert is_known(long * long) and not is_known(product([long] * 12))
+    wide = sum((symbol(f"n{place}") for place in range(500)), start=symbol("n"))
+    assert text_of(largest([wide, symbol("m")])).startswith("max(")
+
+
 def test_amounts_are_ranges() -> None:
     n = symbol("n")
     assert str(exactly(n * 2)) == "2*n" and exactly(5).number == 5

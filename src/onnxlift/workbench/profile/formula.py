@@ -21,6 +21,9 @@ from onnxlift.ir.inference import symbolic
 from onnxlift.ir.inference.infer import is_invented_size
 
 _Terms = dict[tuple["Factor", ...], int]
+MOST_TERMS = 2_000
+"""A product with more terms is taken for unknown: no honest model has one."""
+MOST_COMPARED = 200
 _USUAL_SIZE = 30
 """About as large is a size that is open: terms are compared by it, where only some can be shown."""
 _POWERS = ((10**15, "P"), (10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
@@ -57,7 +60,7 @@ class Formula:
                 return self if other else 0
             return UNKNOWN if self.terms is None else Formula({key: n * other for key, n in self.terms.items()})
         theirs = other.terms
-        if self.terms is None or theirs is None:
+        if self.terms is None or theirs is None or len(self.terms) * len(theirs) > MOST_TERMS:
             return UNKNOWN
         result: _Terms = {}
         for left, a in self.terms.items():
@@ -158,7 +161,7 @@ def is_at_least(a: Size, b: Size) -> bool:
     if isinstance(a, int) and isinstance(b, int):
         return a >= b
     difference = _terms(a - b)
-    if difference is None:
+    if difference is None or len(difference) > MOST_COMPARED:
         return False
     spare = {key: number for key, number in difference.items() if number > 0}
     for key, number in sorted(difference.items(), key=lambda item: -len(item[0])):

@@ -111,7 +111,7 @@ def allow_sizes_of_one(program: ExportedProgram) -> None:
     program._guards_code = [guard for guard in program._guards_code if not _NOT_ONE.fullmatch(guard)]
 
 
-_NOT_ONE = re.compile(r"L\['\w+'\]\.size\(\)\[\d+\] != 1")
+_NOT_ONE = re.compile(r"L\['\w+'\]\.size\(\)\[\d+\] (!= 1|> 1|>= 2)|(1 <|2 <=) L\['\w+'\]\.size\(\)\[\d+\]")
 
 
 def find_fixed(

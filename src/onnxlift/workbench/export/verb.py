@@ -117,8 +117,8 @@ class _Export:
         sets = [self.given.make(self.original.graph)]
         if self.judging.wanted:
             sets = pair.run_originals(self.given, once=static)
-        # Torch is shown inputs without sizes of one, if there are any: it takes one for a constant.
-        shown = [number for number, values in enumerate(sets) if 1 not in self._open_sizes(values)] or [0]
+        # Torch is first shown inputs without sizes of one, if there are any: it takes one for a constant.
+        shown = sorted(range(len(sets)), key=lambda number: 1 in self._open_sizes(sets[number]))
         values = sets[shown[0]]
         lifted = self._lifted(_shapes(values) if static else None)
         axes = self._open_axes(values, static)

@@ -73,6 +73,8 @@ def test_sizes_can_be_fixed(here: Here) -> None:
     assert some.facts.open == ("batch",) and some.facts.fixed == {"time": 5} and some.passed
     with pytest.raises(AssertionError):
         some.program.module()(torch.randn(2, 6, 4), torch.ones(2, 6, dtype=torch.int64))
+    other = onnxlift.export(two_inputs(), shapes={"mask": (3, 5)}, verify=False)
+    assert other.facts.open == () and other.facts.fixed == {"batch": 3, "time": 5}
     every = onnxlift.export(two_inputs(), static=True, shapes={"x": (3, 5, 4)})
     assert every.passed and every.facts.open == () and every.facts.fixed == {"batch": 3, "time": 5}
     assert every.verification is not None and len(every.verification.runs) == 1

@@ -14,8 +14,8 @@ from .report import ONNX, PACKAGE, PROGRAM
 TORCH = 600 << 20
 """The memory that torch takes before it has any weight."""
 
-TIMES = {PROGRAM: 1.2, PACKAGE: 4.2, ONNX: 2.2}
-"""How many times the weights are in memory at most, by kind (benchmarks/export.py --memory measures it)."""
+TIMES = {PROGRAM: 1.2, PACKAGE: 3.5, ONNX: 3.5}
+"""How many times the weights are in memory at most, by kind (`benchmarks/export.py memory` measures it)."""
 
 
 def check_memory(name: str, kind: str, weights: int, limits: Limits) -> None:

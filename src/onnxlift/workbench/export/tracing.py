@@ -111,7 +111,9 @@ def allow_sizes_of_one(program: ExportedProgram) -> None:
     program._guards_code = [guard for guard in program._guards_code if not _NOT_ONE.fullmatch(guard)]
 
 
-_NOT_ONE = re.compile(r"L\['\w+'\]\.size\(\)\[\d+\] != 1")
+_SIZE = r"L\['\w+'\]\.size\(\)\[\d+\]"
+_NOT_ONE = re.compile(rf"(?!.*\b(?:and|or|not)\b)[^=<>]* != 1|{_SIZE} (?:> 1|>= 2)|(?:1 <|2 <=) {_SIZE}")
+"""A size, or a number that follows from sizes, is not one."""
 
 
 def find_fixed(

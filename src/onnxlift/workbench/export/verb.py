@@ -117,8 +117,8 @@ class _Export:
         sets = [self.given.make(self.original.graph)]
         if self.judging.wanted:
             sets = pair.run_originals(self.given, once=static)
-        # Torch is shown inputs without sizes of one, if there are any: it takes one for a constant.
-        shown = [number for number, values in enumerate(sets) if 1 not in self._open_sizes(values)] or [0]
+        # Torch is first shown inputs without sizes of one, if there are any: it takes one for a constant.
+        shown = sorted(range(len(sets)), key=lambda number: 1 in self._open_sizes(sets[number]))
         values = sets[shown[0]]
         lifted = self._lifted(_shapes(values) if static else None)
         axes = self._open_axes(values, static)
@@ -174,13 +174,14 @@ class _Export:
     def _open_axes(self, values: Mapping[str, Any], static: bool) -> list[dict[int, str]]:
         """Return the axes of each input that are to stay open, with their names."""
         chosen = self.given.sizes(self.original.graph).chosen
+        shapes = self.given.shapes or {}
+        declared = {value.name or "": type_of(value).shape or () for value in self.original.graph.inputs}
+        settled = {*self.given.dims, *(dim for name in shapes for dim in declared.get(name, ()))}
         axes: list[dict[int, str]] = []
         for value in self.original.graph.inputs:
             name, sizes = value.name or "", _shape_of(values[value.name or ""])
-            declared = () if static or name in (self.given.shapes or {}) else type_of(value).shape or ()
-            own = {
-                axis: dim for axis, dim in enumerate(declared) if isinstance(dim, str) and dim not in self.given.dims
-            }
+            own = {axis: dim for axis, dim in enumerate(declared[name]) if isinstance(dim, str)}
+            own = {axis: dim for axis, dim in own.items() if not static and dim not in settled and name not in shapes}
             for axis in [axis for axis, dim in own.items() if sizes[axis] == 1 and dim in chosen]:
                 dim = own.pop(axis)  # we choose no size of one, unless the original takes no other
                 self.notes.append(f"{_told(dim)} of {name!r} is fixed at 1: ONNX Runtime takes no other that was tried")

@@ -115,7 +115,9 @@ class Module:
             return "nn.Sequential"
         if not self.has_numbers:
             return "nn.Module"
-        return container({path[0] for path, member in self.members.items() if not isinstance(member, Stored)})
+        given = {path[0] for path, member in self.members.items() if not isinstance(member, Stored)}
+        added = {path[0] for path, member in self.members.items() if isinstance(member, Stored) and len(path) > 1}
+        return container(given | added) if is_list(given) else "nn.ModuleDict"
 
     def name_of(self, target: object) -> Path:
         """Return the attribute path of one of the members."""

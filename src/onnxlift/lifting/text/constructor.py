@@ -49,8 +49,8 @@ class Constructor:
             return
         members = self.module.members
         if self.module.has_numbers:
-            entries = self._entries({path: m for path, m in members.items() if not isinstance(m, Stored)})
-            yield f"    super().__init__({entries})"
+            held = {path: member for path, member in members.items() if not isinstance(member, Stored)}
+            yield f"    super().__init__({self._entries(held) if held else ''})"
             members = {path: m for path, m in members.items() if isinstance(m, Stored)}
         elif self.module.derived is not None:
             yield f"    {self._made(self.module.derived, 'super().__init__')}"

@@ -211,3 +211,18 @@ def test_a_bare_parameter_of_a_numbered_module_has_its_key() -> None:
     lifted = lift(g, g.node("Max", x, g.weight("1.melW", 1, 4), name="Max_3"))
     assert {*lifted.state_dict} == {"0.stft.conv.weight", "0.stft.conv.bias", "1.melW"}, lifted.source
     assert "self[1].melW" in lifted.source
+
+
+@pytest.mark.parametrize("others", [(), ("1.stft.conv",), ("0", "2")], ids=["alone", "module", "layers"])
+@pytest.mark.parametrize("number", ["0", "1", "3"])
+def test_a_bare_parameter_of_a_numbered_module_is_found(others: tuple[str, ...], number: str) -> None:
+    others = tuple(name for name in others if name != number)
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for name in others:
+        x = g.linear(x, name)
+    key = f"{number}.melW"
+    lifted = lift(g, g.node("Max", x, g.weight(key, 1, 4), name="Max_3"))
+    keys = {key} | {f"{name}.{role}" for name in others for role in ("weight", "bias")}
+    assert {*lifted.state_dict} == keys == {*lifted.module().state_dict()}, lifted.source
+    assert lifted.module()(torch.zeros(2, 4)).shape == (2, 4)

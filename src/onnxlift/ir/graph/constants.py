@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from .marks import STORED
 from .types import INTEGERS, PRECISION
 
 
@@ -13,6 +14,13 @@ def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
     if value is None or value.const_value is None or not value.is_initializer() or value.is_graph_input():
         return None
     return value.const_value
+
+
+def stored_tensor(value: ir.Value) -> ir.TensorProtocol | None:
+    """Return the tensor that the numbers of a constant come from: the same one for copies of a constant."""
+    tensor = value.const_value
+    found: ir.TensorProtocol | None = None if tensor is None else tensor.meta.get(STORED, tensor)
+    return found
 
 
 def number(value: ir.Value | None) -> float | None:

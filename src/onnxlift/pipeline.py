@@ -39,7 +39,7 @@ from .lifted import Lifted
 from .unforeseen import answered
 
 Watch = Callable[[str, ir.Model], None]
-"""Called with the name of a stage, and the model as it is after it."""
+"""Called with the name of a stage or an idiom, and the model as it is after it."""
 
 STAGES = (*reading.STAGES, *rewriting.STAGES, *lifting.STAGES)
 """All stages, in the order in which a model goes through them."""
@@ -59,7 +59,7 @@ def run(
 ) -> Lifted:
     """The model in `source`, lifted; or only transcribed node by node into one class, if it is to be `flat`.
 
-    `watch` is shown the graph after the stages up to simplifying."""
+    `watch` is shown the graph after the stages up to simplifying, and after each idiom."""
     check_skipped(skip_passes, STAGES)
     record = Record(skip_passes)
     with _collector_paused(), answered(record), ExitStack() as stack:
@@ -98,7 +98,10 @@ def run(
             choice = Choice(first)
         else:
             transcript = None if are_names_guaranteed(model) else first.copied(Structure.TRANSCRIPT)
+            observer = record.observer
+            record.observer = observer if watch is None else both(observer, watch)
             record.run(IDIOMS, model, function_weights=function_weights)
+            record.observer = observer
             choice = choose_structure(first, transcript)
         lift = choice.chosen.lift
         return Lifted(

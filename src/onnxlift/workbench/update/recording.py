@@ -6,7 +6,8 @@
 Between the file and the normal form, and between the restored graph and the state dict, numbers are moved: there the
 arrays are traced (traced.py). What the stage restoring does is undone by the graph itself: where a node reads a
 constant of the file, it reads the same from parameters afterwards, perhaps through nodes that compute it (a transpose,
-`1 - x`, a joined bias). So each reader tells which constant has to be put in the file for it.
+`1 - x`, a joined bias). So each reader tells which constant has to be put in the file for it. A few idioms restore
+parameters in this way, too: a table of which an exporter has looked up all rows.
 """
 
 from __future__ import annotations
@@ -21,16 +22,20 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from onnxlift.ir.graph.marks import STORED
+from onnxlift.ir.graph.types import FLOATS
 from onnxlift.ir.graph.walk import regions
 from onnxlift.ir.reading.draft import Skeleton
 from onnxlift.ir.reading.tensors import TensorStore
 from onnxlift.ir.reading.weights import detach_weights, each_tensor, tensor_of
 from onnxlift.lifted import Lifted
 from onnxlift.lifting.modules.module import Entry, state_entries
-from onnxlift.rewriting.stages import NORMAL_FORM, RESTORING
+from onnxlift.rewriting.stages import NORMAL_FORM, RESTORING, SIMPLIFYING
 
-from .traced import Array, TracedTensor
+from .constant_values import ConstantValue, constants_read
+from .traced import Array, Trace, TracedTensor, trace_of
 
+STANDARD = ("", "ai.onnx")
+COMMUTATIVE = ("Add", "Mul")
 MOST_NODES = 100
 """The most nodes between a constant and the parameters from which the restored graph computes it."""
 
@@ -44,6 +49,11 @@ class Formula:
     nodes: tuple[onnx.NodeProto, ...] = ()
     result: str = ""
     opsets: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def leaves(self) -> list[TracedTensor]:
+        """The parameters that it is computed from."""
+        return list(self.parameters.values())
 
     @property
     def key(self) -> object:
@@ -76,6 +86,14 @@ class Reader:
     formula: Formula
 
 
+@dataclass(frozen=True)
+class Lookup:
+    """A constant array that a node has read, traced, and how the graph computes it since an idiom has run."""
+
+    array: Array
+    formula: Formula
+
+
 @dataclass
 class Recording:
     """What was recorded: the lifted model, the tensors of the file in the order of `each_tensor`, and all readers."""
@@ -85,20 +103,26 @@ class Recording:
     copies: dict[TracedTensor, TracedTensor] = field(default_factory=dict)
     """Parameters that a step of simplifying has found to be copies of others, with the others."""
     entries: dict[str, Entry] = field(default_factory=dict)
+    lookups: list[Lookup] = field(default_factory=list)
     lifted: Lifted | None = None
     _inputs: dict[ir.Node, tuple[ir.Value | None, ...]] = field(default_factory=dict)
     _stored: dict[ir.Value, ir.TensorProtocol] = field(default_factory=dict)
     _places: list[tuple[ir.Node, int, TracedTensor]] = field(default_factory=list)
+    _reads: list[tuple[ir.Node, int, ir.Value, ConstantValue]] = field(default_factory=list)
 
     def watch(self, stage: str, model: ir.Model) -> None:
-        """Look at the graph after a stage."""
+        """Look at the graph after a stage, or after an idiom."""
         if stage == NORMAL_FORM.name:
             self._note_inputs(model)
         elif stage == RESTORING.name:
             parameters = _trace_constants(model)
             self._note_readers(model, parameters)
-        else:
+        elif stage == SIMPLIFYING.name:
             self._note_copies()
+            self._reads = constants_read(model)
+        else:
+            self._note_lookups(model)
+            self._reads = constants_read(model)
 
     def _note_inputs(self, model: ir.Model) -> None:
         for region in regions(model):
@@ -113,7 +137,7 @@ class Recording:
         for node, before in self._inputs.items():
             if node.graph is None:
                 continue
-            for place, value in enumerate(node.inputs):
+            for place, value in enumerate(_in_order(node, before)):
                 old = before[place] if place < len(before) else None
                 stored = self._stored.get(old) if old is not None else None
                 if value is None or (old is not None and stored is None):
@@ -123,6 +147,19 @@ class Recording:
                     self.readers.append(Reader(node.name or "", node.op_type, place, stored, formula))
                 if value in parameters:
                     self._places.append((node, place, parameters[value]))
+
+    def _note_lookups(self, model: ir.Model) -> None:
+        """Note where a node reads, by nodes that compute it from other constants, what was a constant before."""
+        for node, place, value, before in self._reads:
+            if node.graph is None or place >= len(node.inputs):
+                continue
+            now = node.inputs[place]
+            if now is None or now is value or now.producer() is None:
+                continue
+            formula = _formula(now, _constants_behind(now), tuple(model.opset_imports.items()))
+            array = before.array() if formula is not None else None
+            if formula is not None and array is not None and _is_from_new(formula, trace_of(array)):
+                self.lookups.append(Lookup(array, formula))
 
     def _note_copies(self) -> None:
         """Note where a node reads another parameter with the same numbers than before."""
@@ -148,6 +185,7 @@ def record(skeleton: Skeleton, **options: Any) -> Recording:
     recording._inputs.clear()
     recording._stored.clear()
     recording._places.clear()
+    recording._reads.clear()
     return recording
 
 
@@ -181,6 +219,39 @@ def _trace_constants(model: ir.Model) -> dict[ir.Value, TracedTensor]:
     return found
 
 
+def _in_order(node: ir.Node, before: tuple[ir.Value | None, ...]) -> tuple[ir.Value | None, ...]:
+    """Return the inputs of a node in the order in which it had them, if a step has exchanged the two of a sum."""
+    now = tuple(node.inputs)
+    if node.op_type in COMMUTATIVE and len(now) == len(before) == 2 and now[0] is not before[0]:
+        return now[::-1] if now[0] is before[1] or now[1] is before[0] else now
+    return now
+
+
+def _is_from_new(formula: Formula, trace: Trace | None) -> bool:
+    """Tell whether all floating-point constants of a formula are newer than those of the trace.
+
+    If not, an idiom has only moved nodes, and the constants are the same."""
+    latest = max((source.serial for source in trace.sources()), default=0) if trace is not None else 0
+    return all(leaf.serial > latest for leaf in formula.leaves if leaf.dtype in FLOATS)
+
+
+def _constants_behind(value: ir.Value) -> dict[ir.Value, TracedTensor]:
+    """Return the constants that a value is computed from, each of which is traced from here on."""
+    found: dict[ir.Value, TracedTensor] = {}
+    waiting, seen = [value], {value}
+    while waiting and len(seen) < MOST_NODES:
+        each = waiting.pop()
+        tensor = each.const_value
+        if tensor is not None and tensor.dtype != ir.DataType.STRING:
+            found[each] = tensor if isinstance(tensor, TracedTensor) else TracedTensor(tensor)
+            each.const_value = found[each]
+        node = each.producer()
+        new = [] if node is None else [read for read in node.inputs if read is not None and read not in seen]
+        waiting += new
+        seen.update(new)
+    return found
+
+
 def _formula(
     value: ir.Value, parameters: dict[ir.Value, TracedTensor], opsets: tuple[tuple[str, int], ...]
 ) -> Formula | None:
@@ -196,7 +267,7 @@ def _formula(
             leaves[each.name or ""] = parameters[each]
             continue
         node = each.producer()
-        if node is None or len(nodes) > MOST_NODES:
+        if node is None or node.domain not in STANDARD or len(nodes) > MOST_NODES:
             return None
         nodes.pop(node, None)  # what is computed first comes last, and all of it is turned around
         nodes[node] = None

@@ -21,7 +21,7 @@ import onnx_ir as ir
 
 from onnxlift.lifting.modules.module import Entry
 
-from .recording import Formula, Reader, Recording
+from .recording import Formula, Lookup, Reader, Recording
 from .traced import NOWHERE, Array, NotMovedError, Trace, TracedTensor, trace_of
 
 
@@ -145,22 +145,38 @@ class _Solver:
                 self.parts.setdefault(source, {})[key] = Part(trace, self._new(key, entry))
                 if is_changed:
                     wanted.setdefault(source, []).append(key)
-        read = {id(each) for reader in self.recording.readers for each in reader.formula.parameters.values()}
+        for number, lookup in reversed([*enumerate(self.recording.lookups)]):  # an idiom may build on an earlier one
+            self._put_back(f"lookup {number}", lookup, wanted)
+        self.changed = set(wanted)
+        users = (*self.recording.readers, *self.recording.lookups)
+        read = {id(each) for user in users for each in user.formula.leaves}
         for parameter, keys in wanted.items():
+            if id(parameter) not in read:
+                self._fail(keys[0], "no node of the file reads it: the exporter has merged what it computes")
+                continue
             try:
                 assembled(parameter, self.parts[parameter].values())
             except ConflictError:
-                others = ", ".join(sorted(self.parts[parameter]))
+                others = ", ".join(sorted(key for key in self.parts[parameter] if key in self.recording.entries))
                 self._fail(keys[0], f"the file stores numbers of {others} once, and now they differ")
             except NotMovedError as error:
                 self._fail(keys[0], f"it shares numbers with what {error} computes from them")
-            else:
-                if id(parameter) not in read:
-                    self._fail(keys[0], "no node of the file reads it: the exporter has merged what it computes")
-                self.changed.add(parameter)
         for copy, other in self.recording.copies.items():
             if other in self.changed and copy not in self.parts:
                 self.changed.add(copy)
+
+    def _put_back(self, title: str, lookup: Lookup, wanted: dict[TracedTensor, list[str]]) -> None:
+        """Let the constant that an idiom has found to be looked up in a table follow the table."""
+        keys = [key for each in lookup.formula.leaves for key in wanted.get(each, ())]
+        trace = trace_of(lookup.array)
+        if trace is None:
+            for key in keys:
+                self._fail(key, "the file has no tensor for what is looked up in it")
+            return
+        for source in trace.sources():
+            self.parts.setdefault(source, {})[title] = Part(trace, self._wanted(lookup.formula, source.dtype))
+            if keys:
+                wanted.setdefault(source, []).extend(keys)
 
     def _obstacle(self, key: str, entry: Entry, trace: Trace | None) -> str:
         """Return why a weight that has changed cannot be put back; nothing if it can."""
@@ -246,7 +262,7 @@ class _Solver:
             self.solution.changed[tensor.number] = array
 
     def _is_changed(self, formula: Formula) -> bool:
-        return any(parameter in self.changed for parameter in formula.parameters.values())
+        return any(parameter in self.changed for parameter in formula.leaves)
 
     def _wanted(self, formula: Formula, dtype: ir.DataType) -> Callable[[], Array]:
         """Return a function that computes what readers with this formula want to read."""
@@ -260,7 +276,7 @@ class _Solver:
     def _add(self, readers: Sequence[Reader], only_if_not_zero: bool = False) -> None:
         """Give readers a tensor of their own."""
         first = readers[0]
-        dtype = next(iter(first.formula.parameters.values())).dtype if first.stored is None else first.stored.dtype
+        dtype = first.formula.leaves[0].dtype if first.stored is None else first.stored.dtype
         array = self._wanted(first.formula, dtype)
         if not only_if_not_zero or array().any():
             places = tuple((reader.node, reader.op_type, reader.place) for reader in readers)

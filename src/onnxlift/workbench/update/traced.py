@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from math import prod
 from typing import Any, BinaryIO
 
@@ -60,6 +61,9 @@ _MOVING_METHODS = (
     "take",
     "transpose",
 )
+
+
+_SERIALS = count(1)
 
 
 class NotMovedError(Exception):
@@ -133,6 +137,8 @@ class TracedTensor(ir.TensorProtocol):
     def __init__(self, inner: ir.TensorProtocol, number: int = 0) -> None:
         self.inner = inner
         self.number = number
+        self.serial = next(_SERIALS)
+        """A number that grows with each tensor that is made."""
         """Its place among the tensors of the file, if it is one of these."""
         self.name = inner.name
         self.doc_string = inner.doc_string

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .workbench.merge import merge
     from .workbench.opset import opset
     from .workbench.simplify import simplify
+    from .workbench.update.verb import update
 
 __version__ = "0.1.0"
 
@@ -51,6 +52,7 @@ _HOMES = {
     "merge": ".workbench.merge",
     "opset": ".workbench.opset",
     "simplify": ".workbench.simplify",
+    "update": ".workbench.update.verb",
     "Lifted": ".lifted",
     "op": ".lifting.ops.registry",
     "OnnxLiftError": ".errors",
@@ -85,6 +87,7 @@ __all__ = [
     "op",
     "opset",
     "simplify",
+    "update",
     "verify",
 ]
 

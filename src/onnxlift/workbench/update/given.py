@@ -62,6 +62,23 @@ class Given:
         return self._weights[key].read()
 
 
+class GivenWeights(Mapping[str, Array]):
+    """Some of the given weights, by the keys of the model's state dict. Each is read when it is asked for."""
+
+    def __init__(self, given: Given, keys: Mapping[str, str]) -> None:
+        self._given = given
+        self._keys = keys
+
+    def __getitem__(self, key: str) -> Array:
+        return self._given.array(self._keys[key])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+
 def read_weights(source: Any) -> Given:
     """Return the weights in `source`: a module, a state dict of torch or numpy, or the path of a file.
 

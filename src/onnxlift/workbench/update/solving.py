@@ -58,8 +58,13 @@ class NewTensor:
     """A tensor that nodes of the file are to read instead of what they read: each node with the place of the input."""
 
     readers: tuple[tuple[str, str, int], ...]
+    """Each reader as the name of a node, its operator, and the place among its inputs."""
     array: Callable[[], Array]
     dtype: ir.DataType
+    name: str = ""
+    """What the restored graph calls it."""
+    keys: tuple[str, ...] = ()
+    """The weights that need it."""
 
 
 @dataclass
@@ -157,7 +162,7 @@ class _Solver:
             try:
                 assembled(parameter, self.parts[parameter].values())
             except ConflictError:
-                others = ", ".join(sorted(key for key in self.parts[parameter] if key in self.recording.entries))
+                others = ", ".join(self._keys(parameter))
                 self._fail(keys[0], f"the file stores numbers of {others} once, and now they differ")
             except NotMovedError as error:
                 self._fail(keys[0], f"it shares numbers with what {error} computes from them")
@@ -280,7 +285,14 @@ class _Solver:
         array = self._wanted(first.formula, dtype)
         if not only_if_not_zero or array().any():
             places = tuple((reader.node, reader.op_type, reader.place) for reader in readers)
-            self.solution.added.append(NewTensor(places, array, dtype))
+            leaves = [each for each in first.formula.leaves if each in self.changed]
+            keys = dict.fromkeys(key for leaf in leaves for key in self._keys(leaf))
+            name = str(leaves[0].name or "") if leaves else ""
+            self.solution.added.append(NewTensor(places, array, dtype, name, tuple(keys)))
+
+    def _keys(self, parameter: TracedTensor) -> list[str]:
+        """Return the weights that are taken from a parameter."""
+        return [key for key in self.parts.get(parameter, ()) if key in self.recording.entries]
 
     def _fail(self, key: str, reason: str) -> None:
         self.solution.problems.append(Problem(key, reason))

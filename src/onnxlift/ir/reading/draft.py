@@ -36,8 +36,16 @@ class Skeleton:
 
 
 Source = (
-    str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
-    | onnx.ModelProto | ir.Model | HoldsModel | Skeleton
+    str
+    | os.PathLike[str]
+    | bytes
+    | bytearray
+    | memoryview
+    | BinaryIO
+    | onnx.ModelProto
+    | ir.Model
+    | HoldsModel
+    | Skeleton
 )
 """The forms in which a model may be given."""
 

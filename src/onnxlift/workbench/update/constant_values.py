@@ -62,7 +62,9 @@ def _value(
     node = value.producer()
     if node is None or node.domain != "" or node.op_type not in MOVES or depth > DEEPEST:
         return None
-    inputs = [None if each is None else known.get(each) or _value(each, opset, known, depth + 1) for each in node.inputs]
+    inputs = [
+        None if each is None else known.get(each) or _value(each, opset, known, depth + 1) for each in node.inputs
+    ]
     if any(held is None and each is not None for held, each in zip(inputs, node.inputs, strict=True)):
         return None
     return ConstantValue(None, node, node.version or opset, inputs)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
@@ -23,6 +24,17 @@ from onnxlift.lifting.text.weights import SAFETENSORS_TYPES
 
 LONGEST_HEADER = 100_000_000
 INDEX = ".safetensors.index.json"
+# What torch raises for a file that is none of its own, or that holds more than weights.
+_UNREADABLE = (
+    pickle.UnpicklingError,
+    RuntimeError,
+    ValueError,
+    OSError,
+    EOFError,
+    LookupError,
+    TypeError,
+    AttributeError,
+)
 PICKLED = (".pt", ".pth", ".bin", ".ckpt")
 
 
@@ -138,7 +150,7 @@ def _from_torch(path: Path) -> dict[str, _Weight]:
         raise LoadError(f"reading {path.name} takes torch: pip install torch, or save it as safetensors.") from error
     try:
         loaded = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except Exception as error:  # torch raises what it likes for a file that it does not read
+    except _UNREADABLE as error:
         first = next(iter(str(error).splitlines()), type(error).__name__)[:200]
         raise LoadError(f"torch cannot read {str(path)!r}: {first}") from error
     if not isinstance(loaded, Mapping):

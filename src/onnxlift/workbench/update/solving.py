@@ -246,9 +246,7 @@ class _Solver:
         for tensor in affected:
             self._share(tensor, list(demands[tensor].values()), traces)
 
-    def _share(
-        self, tensor: TracedTensor, demands: Sequence[list[Reader]], traces: Mapping[int, Trace | None]
-    ) -> None:
+    def _share(self, tensor: TracedTensor, demands: Sequence[list[Reader]], traces: Mapping[int, Trace | None]) -> None:
         """Give a tensor the numbers that its first readers want, and the other readers tensors of their own."""
         accepted: list[Part] = []
         for readers in demands:

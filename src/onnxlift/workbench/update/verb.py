@@ -30,6 +30,7 @@ from .file import ModelFile
 from .given import GivenWeights, read_weights
 from .proving import compare_with_trained, relifted
 from .recording import record
+from .reexport import export_again
 from .solving import Problem, Solution, solve
 
 if TYPE_CHECKING:
@@ -172,8 +173,6 @@ def update(
     if solution.problems:
         if not reexport:
             raise UpdateError(solution.problems)
-        from .reexport import export_again  # the only part that runs torch in this process
-
         model = load(export_again(trained, check), faithful=True)
         report = UpdateReport(name, model, **facts, reexported=True)
     else:

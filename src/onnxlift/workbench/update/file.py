@@ -72,7 +72,7 @@ class ModelFile:
             source = source.read()
         if isinstance(source, onnx.ModelProto):
             source = source.SerializeToString()
-        original = None
+        original: Path | bytes | None = None
         if isinstance(source, str | os.PathLike):
             original = Path(source)
         elif isinstance(source, bytes | bytearray | memoryview):

@@ -23,6 +23,7 @@ from onnxlift.lifting.ops.layers import Array
 from onnxlift.lifting.text.weights import SAFETENSORS_TYPES
 
 LONGEST_HEADER = 100_000_000
+MOST_AXES = 32
 INDEX = ".safetensors.index.json"
 # What torch raises for a file that is none of its own, or that holds more than weights.
 _UNREADABLE = (
@@ -172,9 +173,9 @@ def _from_safetensors(path: Path) -> dict[str, _Weight]:
 def _entry(key: str, told: Any, file: DataFile, begin: int) -> _Weight:
     """Return one weight of a safetensors file, whose numbers begin at byte `begin`."""
     fields = told if isinstance(told, dict) else {}
-    dtype, shape, span = (fields.get(name) for name in ("dtype", "shape", "data_offsets"))
+    dtype, shape, span = fields.get("dtype"), _sizes(fields.get("shape")), _sizes(fields.get("data_offsets"))
     element = SAFETENSORS_TYPES.get(dtype) if isinstance(dtype, str) else None
-    if not (_are_sizes(shape) and _are_sizes(span) and len(span) == 2 and len(shape) <= 32) or element is None:
+    if element is None or shape is None or span is None or len(span) != 2 or len(shape) > MOST_AXES:
         raise LoadError(f"{str(file.path)!r}: weight {quote(key)} has a type, shape or place that safetensors has not.")
     first, last = span
     if first > last or last - first != prod(shape) * element.itemsize or begin + last > file.size:
@@ -187,8 +188,10 @@ def _entry(key: str, told: Any, file: DataFile, begin: int) -> _Weight:
     return _Weight(Header(tuple(shape), element), read)
 
 
-def _are_sizes(numbers: Any) -> bool:
-    return isinstance(numbers, list) and all(type(each) is int and 0 <= each < 1 << 62 for each in numbers)
+def _sizes(numbers: Any) -> list[int] | None:
+    """Return the numbers if they are a list of sizes; else None."""
+    is_list = isinstance(numbers, list) and all(type(each) is int and 0 <= each < 1 << 62 for each in numbers)
+    return numbers if is_list else None
 
 
 def _json(data: bytes, path: Path) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
@@ -153,8 +154,9 @@ class _Solver:
         for number, lookup in reversed([*enumerate(self.recording.lookups)]):  # an idiom may build on an earlier one
             self._put_back(f"lookup {number}", lookup, wanted)
         self.changed = set(wanted)
-        users = (*self.recording.readers, *self.recording.lookups)
-        read = {id(each) for user in users for each in user.formula.leaves}
+        formulas = [reader.formula for reader in self.recording.readers]
+        formulas += [lookup.formula for lookup in self.recording.lookups]
+        read = {id(leaf) for formula in formulas for leaf in formula.leaves}
         for parameter, keys in wanted.items():
             if id(parameter) not in read:
                 self._fail(keys[0], "no node of the file reads it: the exporter has merged what it computes")
@@ -260,7 +262,7 @@ class _Solver:
                 self._add(readers)
             else:
                 accepted.append(part)
-        array = lambda: assembled(tensor, accepted)  # noqa: E731
+        array = partial(assembled, tensor, accepted)
         if not _are_same(array(), tensor.plain()):
             self.solution.changed[tensor.number] = array
 

@@ -148,6 +148,10 @@ class TracedTensor(ir.TensorProtocol):
         self.meta: dict[str, Any] = {}
 
     @property
+    def raw(self) -> ir.TensorProtocol:
+        return self.inner
+
+    @property
     def size(self) -> int:
         return prod(self.shape.numpy())
 

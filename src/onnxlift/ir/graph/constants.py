@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx_ir as ir
 
 from .marks import STORED
 from .types import INTEGERS, PRECISION
+
+Array = np.ndarray[Any, Any]
 
 
 def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
@@ -21,6 +25,13 @@ def stored_tensor(value: ir.Value) -> ir.TensorProtocol | None:
     tensor = value.const_value
     found: ir.TensorProtocol | None = None if tensor is None else tensor.meta.get(STORED, tensor)
     return found
+
+
+def contiguous(array: Array) -> Array:
+    """Return an array whose numbers lie in their order, of the same class: numpy's own function gives a plain one.
+
+    So it is still known where the numbers of a traced array come from (workbench/update/)."""
+    return array if array.flags.c_contiguous else array.copy()
 
 
 def number(value: ir.Value | None) -> float | None:

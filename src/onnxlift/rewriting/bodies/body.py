@@ -21,7 +21,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.constants import constant, contiguous
 from onnxlift.ir.graph.schema import attributes_of
 from onnxlift.ir.graph.shapes import shape_of
 
@@ -93,7 +93,7 @@ class BodyBuilder:
 
 
 def _transpose(tensor: ir.TensorProtocol, order: Sequence[int]) -> ir.TensorProtocol:
-    return ir.tensor(np.ascontiguousarray(tensor.numpy().transpose(order)))
+    return ir.Tensor(contiguous(tensor.numpy().transpose(order)), tensor.dtype)
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])

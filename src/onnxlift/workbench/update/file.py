@@ -129,7 +129,7 @@ class ModelFile:
         if any(node is None or node.op_type != op_type for node, op_type, _ in readers):
             return None
         graph = self.proto.graph
-        base = self._base(new, readers)
+        base = _base(new, readers)
         taken = {tensor.name for tensor in graph.initializer} | {value.name for value in graph.input}
         taken |= {name for node in all_nodes(graph.node) for name in (*node.input, *node.output)}
         name = next(each for each in (base, *(f"{base}_{n}" for n in range(1, len(taken) + 2))) if each not in taken)
@@ -152,13 +152,6 @@ class ModelFile:
         named.node.extend(self.proto.graph.node)
         name_nodes(all_nodes(named.node))
         return {copy.name: node for copy, node in zip(named.node, self.proto.graph.node, strict=True)}
-
-    def _base(self, new: NewTensor, readers: list[tuple[onnx.NodeProto | None, str, int]]) -> str:
-        """Return what to call a new tensor: as the one that its first reader has read, or after the reader."""
-        node, _, place = readers[0]
-        assert node is not None
-        read = node.input[place] if place < len(node.input) else ""
-        return read or new.name or f"{node.name or node.op_type}_{place}"
 
     # ---------------------------------------------------------------------------------------------------------- write
 
@@ -237,3 +230,11 @@ class ModelFile:
             else:
                 tensor.raw_data = held.tobytes()
         return proto, tensors
+
+
+def _base(new: NewTensor, readers: list[tuple[onnx.NodeProto | None, str, int]]) -> str:
+    """Return what to call a new tensor: by its own name, as what its first reader has read, or after the reader."""
+    node, _, place = readers[0]
+    assert node is not None
+    read = node.input[place] if place < len(node.input) else ""
+    return new.name or read or f"{node.name or node.op_type}_{place}"

@@ -215,6 +215,7 @@ def _trace_constants(model: ir.Model) -> dict[ir.Value, TracedTensor]:
             if tensor is not None and tensor.dtype != ir.DataType.STRING:
                 traced = TracedTensor(tensor)
                 traced.meta[STORED] = tensor
+                traced.name = value.name
                 value.const_value = found[value] = traced
     return found
 

@@ -121,7 +121,8 @@ def solve(recording: Recording, given: Mapping[str, Array], ties: Mapping[str, s
     `ties` has the keys that share a tensor with another key, each with that key."""
     solver = _Solver(recording, given, ties)
     solver.find_parameters()
-    solver.find_tensors()
+    if not solver.solution.problems:
+        solver.find_tensors()
     return solver.solution
 
 

@@ -12,6 +12,7 @@ parameters in this way, too: a table of which an exporter has looked up all rows
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,9 +22,13 @@ import onnx_ir as ir
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
+from onnxlift import pipeline
+from onnxlift.ir.editing.edit import Names, initialiser
+from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.marks import STORED
 from onnxlift.ir.graph.types import FLOATS
 from onnxlift.ir.graph.walk import regions
+from onnxlift.ir.origin.tensors import mark_copied
 from onnxlift.ir.reading.draft import Skeleton
 from onnxlift.ir.reading.tensors import TensorStore
 from onnxlift.ir.reading.weights import detach_weights, each_tensor, tensor_of
@@ -98,6 +103,8 @@ class Lookup:
 class Recording:
     """What was recorded: the lifted model, the tensors of the file in the order of `each_tensor`, and all readers."""
 
+    apart: Collection[str] = ()
+    """The names of constants of which each reader gets a copy of its own, after restoring."""
     tensors: list[TracedTensor] = field(default_factory=list)
     readers: list[Reader] = field(default_factory=list)
     copies: dict[TracedTensor, TracedTensor] = field(default_factory=dict)
@@ -115,6 +122,7 @@ class Recording:
         if stage == NORMAL_FORM.name:
             self._note_inputs(model)
         elif stage == RESTORING.name:
+            _split(model, self.apart)
             parameters = _trace_constants(model)
             self._note_readers(model, parameters)
         elif stage == SIMPLIFYING.name:
@@ -172,11 +180,9 @@ class Recording:
                 self.copies[parameter] = other
 
 
-def record(skeleton: Skeleton, **options: Any) -> Recording:
+def record(skeleton: Skeleton, apart: Collection[str] = (), **options: Any) -> Recording:
     """Lift the model with these options of `lift`, and return what was recorded."""
-    from onnxlift import pipeline  # the whole compiler
-
-    recording = Recording()
+    recording = Recording(apart)
     recording.lifted = pipeline.run(
         _traced_source(skeleton, recording.tensors), name=None, watch=recording.watch, **options
     )
@@ -204,6 +210,20 @@ def _traced_source(skeleton: Skeleton, tensors: list[TracedTensor]) -> Skeleton:
                 tensor.ClearField(name)
             tensor.raw_data = store.put(traced)
     return Skeleton(proto, store, skeleton.folder)
+
+
+def _split(model: ir.Model, apart: Collection[str]) -> None:
+    """Give each reader of these constants a copy of its own. The first keeps the constant."""
+    names = Names(model)
+    for name in apart:
+        value = model.graph.initializers.get(name)
+        tensor = constant(value)
+        for node, place in [] if value is None else [*value.uses()][1:]:
+            assert value is not None and tensor is not None
+            copy = initialiser(model.graph, names.like(name), tensor)
+            copy.meta.update(value.meta)
+            mark_copied(copy, value, "each reader has its own")
+            node.replace_input_with(place, copy)
 
 
 def _trace_constants(model: ir.Model) -> dict[ir.Value, TracedTensor]:

@@ -45,10 +45,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Problem:
-    """A weight that the file has no place for, and why."""
+    """A weight that the file has no place for, and why.
+
+    `shared` is the constant that it shares with other weights, if they differ now and that is the reason."""
 
     key: str
     reason: str
+    shared: str = ""
 
     def __str__(self) -> str:
         return f"{self.key}: {self.reason}"
@@ -166,7 +169,8 @@ class _Solver:
                 assembled(parameter, self.parts[parameter].values())
             except ConflictError:
                 others = ", ".join(self._keys(parameter))
-                self._fail(keys[0], f"the file stores numbers of {others} once, and now they differ")
+                reason = f"the file stores numbers of {others} once, and now they differ"
+                self.solution.problems.append(Problem(keys[0], reason, parameter.name or ""))
             except NotMovedError as error:
                 self._fail(keys[0], f"it shares numbers with what {error} computes from them")
         for copy, other in self.recording.copies.items():

@@ -29,7 +29,7 @@ from .checking import changed, matched
 from .file import ModelFile
 from .given import GivenWeights, read_weights
 from .proving import compare_with_trained, relifted
-from .recording import record
+from .recording import Recording, record
 from .reexport import export_again
 from .solving import Problem, Solution, solve
 
@@ -154,18 +154,23 @@ def update(
     the trained module in that case, and the graph is another one. Unless `verify` is False, the result is lifted, and
     must have the given weights; and ONNX Runtime must compute with it what the module computes, on inputs that
     `checking` can tell of with the options of `verify`."""
-    options = {"simplify": simplify, "skip_passes": skip_passes, "flat": flat, "dtype": parse_dtype(dtype)}
+    options: dict[str, Any] = {"simplify": simplify, "skip_passes": skip_passes, "flat": flat}
+    options["dtype"] = parse_dtype(dtype)
     given = read_weights(weights)
     with answered():
         file = ModelFile.read(source)
         recording = record(file.source, **options)
-        lifted = recording.lifted
-        assert lifted is not None
         ties = find_ties(recording.entries)
         matches = matched(given, recording.entries, ties)
         keys = changed(given, matches, recording.entries)
-        solution = solve(recording, GivenWeights(given, {key: matches[key] for key in keys}), ties)
+        new = GivenWeights(given, {key: matches[key] for key in keys})
+        solution = solve(recording, new, ties)
+        shared = {problem.shared for problem in solution.problems}
+        if shared and "" not in shared:
+            solution = _solve_apart(file, recording, shared, options, new) or solution
         tensors, added = _put(file, solution)
+    lifted = recording.lifted
+    assert lifted is not None
     name = name_of(source, lifted.model)
     facts: dict[str, Any] = {"weights": tuple(keys), "total": len(matches)}
     trained = lifted.with_weights(GivenWeights(given, matches))
@@ -184,6 +189,19 @@ def update(
         return report
     verification, notes = compare_with_trained(report.model, trained, check, name)
     return replace(report, verification=verification, notes=notes)
+
+
+def _solve_apart(
+    file: ModelFile, first: Recording, shared: Collection[str], options: dict[str, Any], new: GivenWeights
+) -> Solution | None:
+    """Solve it with a constant of its own for each reader of those that several weights share.
+
+    Return None if the model has other weights then, so that nobody can tell which reader needs which."""
+    recording = record(file.source, shared, **options)
+    if [*recording.entries] != [*first.entries]:
+        return None
+    solution = solve(recording, new, find_ties(recording.entries))
+    return None if solution.problems else solution
 
 
 def _put(file: ModelFile, solution: Solution) -> tuple[tuple[str, ...], tuple[str, ...]]:

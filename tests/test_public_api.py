@@ -45,6 +45,7 @@ NAMES = (
         "merge",
         "opset",
         "simplify",
+        "update",
     }
 )
 

@@ -98,12 +98,12 @@ class ModelFile:
         names = []
         for number, tensor in enumerate(each_tensor(self.proto)):
             if number in numbers:
-                self._fill(tensor, numbers[number])
+                self._fill(tensor, numbers[number], number in self.locations)
                 names.append(tensor.name)
         self.is_changed |= bool(numbers)
         return names
 
-    def _fill(self, tensor: TensorProto, array: Callable[[], Array]) -> None:
+    def _fill(self, tensor: TensorProto, array: Callable[[], Array], is_outside: bool) -> None:
         dtype, shape = ir.DataType(tensor.data_type), tuple(tensor.dims)
         for name, kind in _FIELDS.items():
             if getattr(tensor, name):
@@ -111,16 +111,18 @@ class ModelFile:
                 getattr(tensor, name).extend(np.asarray(array()).reshape(-1).astype(kind).tolist())
                 return
         tensor.ClearField("int32_data")
-        tensor.raw_data = self._raw(array, dtype, shape)
+        tensor.raw_data = self._raw(array, dtype, shape, is_outside)
 
-    def _raw(self, array: Callable[[], Array], dtype: ir.DataType, shape: tuple[int, ...]) -> bytes:
+    def _raw(
+        self, array: Callable[[], Array], dtype: ir.DataType, shape: tuple[int, ...], is_outside: bool = False
+    ) -> bytes:
         """Return the bytes of a small tensor, or the ticket for a large one, which is computed when it is written."""
 
         def numbers() -> ir.TensorProtocol:
             return ir.Tensor(np.ascontiguousarray(array()).reshape(shape).astype(dtype.numpy(), copy=False), dtype)
 
         lazy = ir.LazyTensor(numbers, dtype, ir.Shape(shape))
-        return lazy.tobytes() if lazy.nbytes < INLINE else self.store.put(lazy)
+        return lazy.tobytes() if lazy.nbytes < INLINE and not is_outside else self.store.put(lazy)
 
     def add(self, new: NewTensor) -> str | None:
         """Let nodes of the main graph read a new tensor, and return its name; None if a node is not in the file."""

@@ -225,7 +225,7 @@ def _call(function: Callable[..., Any], arguments: Sequence[Any], options: dict[
     result = function(*map(_plain, arguments), **_plain(options))
     made = {"function": function, "arguments": _recorded(tuple(arguments)), "options": _recorded(options)}
     if isinstance(result, np.ndarray):
-        return with_trace(result, Trace(**made, moves=moves)) if moves or result.dtype.kind == "f" else result
+        return with_trace(result, Trace(**made, moves=moves)) if moves or result.dtype.kind != "b" else result
     if isinstance(result, list | tuple) and moves:
         return [with_trace(each, Trace(**made, index=index)) for index, each in enumerate(result)]
     return result
@@ -238,7 +238,7 @@ def _array_function(self: Array, function: Any, types: Any, arguments: Any, opti
 def _array_ufunc(self: Array, ufunc: Any, method: str, *arguments: Any, **options: Any) -> Any:
     if "out" in options:
         return getattr(ufunc, method)(*map(_plain, arguments), **_plain(options))
-    return _call(getattr(ufunc, method), arguments, options, False)
+    return _call(ufunc if method == "__call__" else getattr(ufunc, method), arguments, options, False)
 
 
 def _moving_method(name: str) -> Callable[..., Any]:

@@ -39,7 +39,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ([], "import onnxlift; onnxlift.lift('beam_step.onnx', simplify=False).save('out')"),
         (
             [],
-            "import onnxlift; x = onnxlift.lift('tiny_resnet.onnx'); new = {k: v + 1 for k, v in x.state_dict.items()}; "
+            "import onnxlift; x = onnxlift.lift('tiny_resnet.onnx'); "
+            "new = {k: v + 1 for k, v in x.state_dict.items()}; "
             "assert x.update(new, verify=False).tensors",
         ),
         (["onnxlift", "convert", "tiny_resnet.onnx", "-o", "converted"], COMMAND),

@@ -28,9 +28,10 @@ def stored_tensor(value: ir.Value) -> ir.TensorProtocol | None:
 
 
 def contiguous(array: Array) -> Array:
-    """Return an array whose numbers lie in their order, of the same class: numpy's own function gives a plain one.
+    """Return an array whose numbers lie in their order, with one axis or more, as numpy's function of that name does.
 
-    So it is still known where the numbers of a traced array come from (workbench/update/)."""
+    Unlike that, keep the class of the array: it tells where the numbers come from (workbench/update/traced.py)."""
+    array = array if array.ndim else array.reshape(1)
     return array if array.flags.c_contiguous else array.copy()
 
 

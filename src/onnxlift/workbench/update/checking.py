@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from onnxlift.errors import OnnxLiftError, quote
 from onnxlift.lifting.modules.module import Entry
 from onnxlift.lifting.ops.layers import Array
 from onnxlift.lifting.text.weights import stored_dtype
 
 from .given import Given
+from .traced import same_bits
 
 COUNTER = "num_batches_tracked"
 """What PyTorch's batch norms count while they train. ONNX has no such number, and no result depends on it."""
@@ -46,7 +45,7 @@ def matched(given: Given, entries: Mapping[str, Entry], ties: Mapping[str, str])
                 shapes.append(f"{quote(key)} is {list(header.shape)}, in the model {list(entry.weight.shape)}")
             elif header.dtype != wanted:
                 types.append(f"{quote(key)} is {header.dtype}, in the model {wanted}")
-            elif key != keys[0] and not _same_bits(given.array(key), given.array(keys[0])):
+            elif key != keys[0] and not same_bits(given.array(key), given.array(keys[0])):
                 apart.append(f"{quote(key)} and {quote(keys[0])}")
     complaints += [
         *_listed("other shapes", shapes),
@@ -65,7 +64,7 @@ def matched(given: Given, entries: Mapping[str, Entry], ties: Mapping[str, str])
 
 def changed(given: Given, matches: Mapping[str, str], entries: Mapping[str, Entry]) -> list[str]:
     """Return the keys whose numbers differ from those of the model."""
-    return [owner for owner, key in matches.items() if not _same_bits(given.array(key), stored_array(entries[owner]))]
+    return [owner for owner, key in matches.items() if not same_bits(given.array(key), stored_array(entries[owner]))]
 
 
 def stored_array(entry: Entry) -> Array:
@@ -74,14 +73,6 @@ def stored_array(entry: Entry) -> Array:
     tensor = entry.weight.value.const_value
     assert tensor is not None
     return array.astype(stored_dtype(tensor.dtype), copy=False)
-
-
-def _same_bits(one: Array, other: Array) -> bool:
-    return bool(
-        np.array_equal(np.ascontiguousarray(one).view(np.uint8), np.ascontiguousarray(other).view(np.uint8))
-        if one.ndim
-        else one.tobytes() == other.tobytes()
-    )
 
 
 def _listed(title: str, items: list[str]) -> list[str]:

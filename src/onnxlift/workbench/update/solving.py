@@ -23,7 +23,7 @@ import onnx_ir as ir
 from onnxlift.lifting.modules.module import Entry
 
 from .recording import Formula, Lookup, Reader, Recording
-from .traced import NOWHERE, Array, NotMovedError, Trace, TracedTensor, trace_of
+from .traced import NOWHERE, Array, NotMovedError, Trace, TracedTensor, same_bits, trace_of
 
 
 class ConflictError(Exception):
@@ -115,7 +115,7 @@ def _starts(trace: Trace, target: TracedTensor | None) -> dict[TracedTensor, int
 
 def _are_same(one: Array, other: Array) -> bool:
     """Tell whether two arrays have the same bits, or at least equal numbers."""
-    return one.tobytes() == other.tobytes() or bool(np.array_equal(one, other))
+    return same_bits(one, other) or bool(np.array_equal(one, other))
 
 
 def solve(recording: Recording, given: Mapping[str, Array], ties: Mapping[str, str]) -> Solution:

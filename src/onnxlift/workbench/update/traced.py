@@ -63,6 +63,7 @@ _MOVING_METHODS = (
 )
 
 
+CHUNK = 1 << 24
 _SERIALS = count(1)
 
 
@@ -278,3 +279,13 @@ _TRACED: Any = type(
         **{name: _moving_method(name) for name in _MOVING_METHODS},
     },
 )
+
+
+def same_bits(one: Array, other: Array) -> bool:
+    """Tell whether two arrays have the same shape, type and bits. They are compared some rows at a time."""
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    if one.nbytes <= CHUNK or not one.ndim:
+        return one.tobytes() == other.tobytes()
+    rows = max(1, CHUNK * len(one) // one.nbytes)
+    return all(one[i : i + rows].tobytes() == other[i : i + rows].tobytes() for i in range(0, len(one), rows))

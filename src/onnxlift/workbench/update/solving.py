@@ -85,6 +85,8 @@ def assembled(target: TracedTensor, parts: Iterable[Part]) -> Array:
     parts = list(parts)
     if len(parts) == 1 and parts[0].is_whole:
         return parts[0].new()
+    if len(parts) == 1 and parts[0].trace.is_turned:
+        return parts[0].new().T
     array = np.array(target.plain()).reshape(-1)
     is_set = np.zeros(array.size, bool)
     for part in parts:
@@ -196,7 +198,8 @@ class _Solver:
         if trace is None:
             return f"the file has no tensor for it (it was made up as {name!r})"
         try:
-            positions = trace.positions(_starts(trace, None)).reshape(-1) if trace.source is None else None
+            is_plain = trace.source is not None or trace.is_turned
+            positions = None if is_plain else trace.positions(_starts(trace, None)).reshape(-1)
         except NotMovedError as error:
             sources = ", ".join(repr(source.name) for source in trace.sources())
             return f"it is computed from {sources} by {error}, which cannot be undone"

@@ -85,6 +85,12 @@ class Trace:
     source: TracedTensor | None = None
     moves: bool = True
 
+    @property
+    def is_turned(self) -> bool:
+        """Tell whether the array is a whole tensor with its axes in reverse: no positions are needed to see that."""
+        inner = self.arguments[0] if self.function is _turned and len(self.arguments) == 1 else None
+        return isinstance(inner, Trace) and inner.source is not None
+
     def sources(self) -> dict[TracedTensor, None]:
         """Return the tensors that the array was made from, in the order in which they are read."""
         found: dict[TracedTensor, None] = {}

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import onnx
 import onnxruntime
 import pytest
 import torch
@@ -50,6 +51,16 @@ def test_the_tuned_model_is_saved_loaded_and_exported(guide: dict[str, Any]) -> 
     session = onnxruntime.InferenceSession("finetuned.onnx", providers=["CPUExecutionProvider"])
     (exported,) = session.run(None, {"tokens": tokens.numpy()})
     torch.testing.assert_close(torch.from_numpy(exported), expected.detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_the_tuned_weights_are_in_the_same_graph(guide: dict[str, Any]) -> None:
+    tokens = torch.randint(20, (5, 9), generator=torch.Generator().manual_seed(2))
+    session = onnxruntime.InferenceSession("tuned.onnx", providers=["CPUExecutionProvider"])
+    (updated,) = session.run(None, {"tokens": tokens.numpy()})
+    torch.testing.assert_close(torch.from_numpy(updated), guide["model"](tokens).detach(), rtol=1e-4, atol=1e-5)
+    nodes = [onnx.load(name).graph.node for name in ("classifier.onnx", "tuned.onnx")]
+    assert [(n.name, n.op_type, n.output) for n in nodes[0]] == [(n.name, n.op_type, n.output) for n in nodes[1]]
+    assert guide["report"].passed
 
 
 def test_two_processes_see_the_losses_of_one(guide: dict[str, Any]) -> None:

@@ -37,6 +37,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "import onnxlift; x = onnxlift.lift('tiny_resnet.onnx'); x.report; x.source_map; dict(x.state_dict)",
         ),
         ([], "import onnxlift; onnxlift.lift('beam_step.onnx', simplify=False).save('out')"),
+        (
+            [],
+            "import onnxlift; x = onnxlift.lift('tiny_resnet.onnx'); "
+            "new = {k: v + 1 for k, v in x.state_dict.items()}; "
+            "assert x.update(new, verify=False).tensors",
+        ),
         (["onnxlift", "convert", "tiny_resnet.onnx", "-o", "converted"], COMMAND),
         (["onnxlift", "draw", "tiny_resnet.onnx", "-o", "drawn.svg"], COMMAND),
         (["onnxlift", "inspect", "tiny_resnet.onnx"], COMMAND),
@@ -45,7 +51,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["onnxlift", "passes"], COMMAND),
         (["onnxlift", "--help"], COMMAND),
     ],
-    ids=["import", "lift", "save", "convert", "draw", "inspect", "run", "ops", "passes", "help"],
+    ids=["import", "lift", "save", "update", "convert", "draw", "inspect", "run", "ops", "passes", "help"],
 )
 def test_torch_stays_out(argv: list[str], code: str, models: Path) -> None:
     text = TEXT.format(source=SOURCE, argv=argv, code=code) + CHECK

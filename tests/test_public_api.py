@@ -51,6 +51,7 @@ NAMES = (
         "quantize",
         "run",
         "simplify",
+        "update",
     }
 )
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .workbench.quantize import quantize
     from .workbench.run import run
     from .workbench.simplify import simplify
+    from .workbench.update.verb import update
 
 __version__ = "0.1.0"
 
@@ -63,6 +64,7 @@ _HOMES = {
     "quantize": ".workbench.quantize",
     "run": ".workbench.run",
     "simplify": ".workbench.simplify",
+    "update": ".workbench.update.verb",
     "Lifted": ".lifted",
     "op": ".lifting.ops.registry",
     "OnnxLiftError": ".errors",
@@ -103,6 +105,7 @@ __all__ = [
     "quantize",
     "run",
     "simplify",
+    "update",
     "verify",
 ]
 

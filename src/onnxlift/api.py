@@ -41,7 +41,9 @@ def lift(
     from . import pipeline
 
     size = parse_size(max_shard_size)
-    return pipeline.run(
+    if hasattr(source, "read"):
+        source = source.read()
+    lifted = pipeline.run(
         source,
         name=name,
         simplify=simplify,
@@ -51,6 +53,9 @@ def lift(
         explain=explain,
         dtype=parse_dtype(dtype),
     )
+    options = {"simplify": simplify, "skip_passes": skip_passes, "flat": flat, "dtype": dtype}
+    lifted.origin = (source, options)
+    return lifted
 
 
 def convert(source: Any, **options: Any) -> nn.Module:

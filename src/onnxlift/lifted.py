@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property, partial
 from math import prod
 from pathlib import Path
@@ -14,17 +16,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_ir as ir
 
+from onnxlift.errors import OnnxLiftError
 from onnxlift.ir.graph.types import TORCH_DTYPE, ValueType
 from onnxlift.ir.reading.tensors import DataFile, FileTensor
 from onnxlift.lifting.modules.members.ties import find_ties
 from onnxlift.lifting.modules.module import Entry, Module, state_entries
+from onnxlift.lifting.ops.layers import Weight
 from onnxlift.lifting.stages import Lift
 from onnxlift.lifting.text.dump import GraphDump
 from onnxlift.lifting.text.explain import Explanation, explain
 from onnxlift.lifting.text.file import Source
 from onnxlift.lifting.text.named import named_things
 from onnxlift.lifting.text.source_map import MappedName, Readers, SourceMap, map_source
-from onnxlift.lifting.text.weights import MAX_SHARD_SIZE, Progress, constants_name, stored_bytes, write_weights
+from onnxlift.lifting.text.weights import (
+    MAX_SHARD_SIZE,
+    Progress,
+    constants_name,
+    stored_bytes,
+    stored_dtype,
+    write_weights,
+)
 from onnxlift.rewriting.element_type import parse_dtype
 from onnxlift.rewriting.history import History
 
@@ -36,6 +47,8 @@ from .unforeseen import answered
 if TYPE_CHECKING:
     import torch
     from torch import nn
+
+    import onnxlift.workbench.update.verb
 
 
 class Lifted:
@@ -82,6 +95,8 @@ class Lifted:
         """Input or output -> its type in the file. In another precision (`lift(dtype=...)`) the source has another."""
         self.precisions = precisions
         """The type of most of the weights, in the file and in the source; None if there is no floating-point type."""
+        self.origin: tuple[Any, dict[str, Any]] | None = None
+        """The model that this was lifted from, and the options of `lift` that decide on keys and numbers."""
         self.lift = lift
         """What the source was written from; its modules can be made anew from the graph and the paths in it."""
 
@@ -169,6 +184,24 @@ class Lifted:
             module.to(getattr(torch, TORCH_DTYPE[element]))
         return module.train(train)
 
+    def with_weights(self, weights: Mapping[str, np.ndarray[Any, Any]]) -> Lifted:
+        """Return the same model with other weights: an array for each key of the state dict, read when it is used."""
+        other = copy.copy(self)
+        other._entries = {key: _with_numbers(entry, key, weights) for key, entry in self._entries.items()}
+        return other
+
+    def update(self, weights: Any, **options: Any) -> onnxlift.workbench.update.verb.UpdateReport:
+        """Return the ONNX model with new weights in the place of its own, and everything else as it is.
+
+        `weights` is the trained module, its state dict, or the path of a safetensors or `.pt` file. This is
+        `onnxlift.update` with the model and the options of `lift` that this comes from; `options` are its others."""
+        import onnxlift
+
+        if self.origin is None:
+            raise OnnxLiftError("nobody knows which model this was lifted from: call onnxlift.update(model, weights).")
+        source, lift_options = self.origin
+        return onnxlift.update(source, weights, **lift_options, **options)
+
     def save(
         self, directory: str | os.PathLike[str], force: bool = False, on_progress: Progress | None = None
     ) -> list[Path]:
@@ -205,6 +238,17 @@ class Lifted:
         tensors = (entry.weight.value.const_value for entry in (self._entries | self._constants).values())
         sources = (tensor.raw.source for tensor in tensors if isinstance(tensor, FileTensor))
         return {source.path for source in sources if isinstance(source, DataFile)}
+
+
+def _with_numbers(entry: Entry, key: str, weights: Mapping[str, np.ndarray[Any, Any]]) -> Entry:
+    """Return an entry whose numbers are those of a given weight."""
+    tensor = entry.weight.value.const_value
+    assert tensor is not None
+    shape = ir.Shape(entry.weight.shape)
+    element = ir.DataType.from_numpy(stored_dtype(tensor.dtype))
+    lazy = ir.LazyTensor(lambda: ir.Tensor(np.ascontiguousarray(weights[key]), element), element, shape, name=key)
+    value = ir.Value(name=entry.weight.value.name, type=ir.TensorType(element), shape=shape, const_value=lazy)
+    return replace(entry, weight=Weight(value, entry.weight.shape))
 
 
 class StateDict(Mapping[str, np.ndarray[Any, Any]]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,9 @@ from onnxlift.stages import Record, both, check_skipped
 from .lifted import Lifted
 from .unforeseen import answered
 
+Watch = Callable[[str, ir.Model], None]
+"""Called with the name of a stage or an idiom, and the model as it is after it."""
+
 STAGES = (*reading.STAGES, *rewriting.STAGES, *lifting.STAGES)
 """All stages, in the order in which a model goes through them."""
 
@@ -52,8 +55,11 @@ def run(
     max_shard_size: int = MAX_SHARD_SIZE,
     explain: bool = False,
     dtype: ir.DataType | None = None,
+    watch: Watch | None = None,
 ) -> Lifted:
-    """The model in `source`, lifted; or only transcribed node by node into one class, if it is to be `flat`."""
+    """The model in `source`, lifted; or only transcribed node by node into one class, if it is to be `flat`.
+
+    `watch` is shown the graph after the stages up to simplifying, and after each idiom."""
     check_skipped(skip_passes, STAGES)
     record = Record(skip_passes)
     with _collector_paused(), answered(record), ExitStack() as stack:
@@ -72,21 +78,30 @@ def run(
         header = Header(name, operators.total(), control_flow, file_name)
         lift = Lift(model, header, registration_order(model.graph), max_shard_size)
         record.run(NORMAL_FORM, model, supported=registry.is_supported, keep=registry.is_users)
+        if watch is not None:
+            watch(NORMAL_FORM.name, model)
         dump("normal form", model)  # until then, values have no types that could be shown
         record.observer = dump if history is None else both(dump, history)
         stored = {value.name or "": type_of(value) for value in (*model.graph.inputs, *model.graph.outputs)}
         precisions = [own_type(model)]
         record.run(RESTORING, model, dtype=dtype)
+        if watch is not None:
+            watch(RESTORING.name, model)
         precisions.append(own_type(model))
         if simplify:
             record.run(SIMPLIFYING, model)
+        if watch is not None:
+            watch(SIMPLIFYING.name, model)
         first = Candidate(lift, record, dump)
         if flat:
             first.transcribe()
             choice = Choice(first)
         else:
             transcript = None if are_names_guaranteed(model) else first.copied(Structure.TRANSCRIPT)
+            observer = record.observer
+            record.observer = observer if watch is None else both(observer, watch)
             record.run(IDIOMS, model, function_weights=function_weights)
+            record.observer = observer
             choice = choose_structure(first, transcript)
         lift = choice.chosen.lift
         return Lifted(

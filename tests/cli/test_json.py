@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import onnx
 import pytest
+import safetensors.numpy
 
+import onnxlift
 from onnxlift import cli
 from onnxlift.cli.app import app
 from onnxlift.demo import transformer_block
@@ -39,9 +42,16 @@ COMMANDS: dict[str, list[str]] = {
     "quantize": ["a.onnx", "--mode", "weights", "--no-speed"],
     "run": ["a.onnx", "--profile", "trace.json"],
     "simplify": ["a.onnx"],
+    "update": ["a.onnx", "--weights", "a.safetensors"],
     "verify": ["a.onnx"],
 }
 """The arguments with which each command is run."""
+
+
+@cache
+def _weights() -> bytes:
+    """The weights of the lifted model."""
+    return safetensors.numpy.save(dict(onnxlift.lift(transformer_block()).state_dict))
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +63,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     onnx.save(model, "c.onnx")
     next(node for node in model.graph.node if node.op_type == "Relu").op_type = "Sigmoid"
     onnx.save(model, "b.onnx")
+    Path("a.safetensors").write_bytes(_weights())
     Path("broken.onnx").write_bytes(b"\x08\x08:\xff\xff garbage")
     Path("batch.yml").write_text("inputs: a.onnx\nsteps: [lint]\nopen_sizes: keep\n", encoding="utf-8")
     Path("broken.yml").write_text("inputs: a.onnx\nsteps: [lnit]\n", encoding="utf-8")

@@ -68,6 +68,12 @@ def _run(task: dict[str, Any], inputs: dict[str, Any]) -> Ran:
         how = {"exact": task["exact"], **{name: task.get(name, False) for name in ("optimised", "nudged", "only")}}
         name, outputs = run_reference(model, folder, inputs, task["outputs"], task["inside"], task["runtime"], **how)
         return outputs, {"runtime": name}, None
+    if task["side"] == "export":
+        from .exporting import export_candidate
+
+        target, shapes = Path(task["target"]), task["open_sizes"]
+        export_candidate(Path(task["source"]), inputs, task["outputs"], shapes, target, task.get("types"))
+        return {}, {}, None
     from .candidate import load_candidate
     from .gradients import find_gradients
 

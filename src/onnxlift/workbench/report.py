@@ -43,20 +43,21 @@ class Checking:
 
     def compare(self, original: Any, result: Any) -> ModelVerification | None:
         """Compare two models; None if it is not wanted."""
-        with _told():
-            return verify_models(original, result, **self._options()) if self.wanted else None
+        with told():
+            return verify_models(original, result, **self.options()) if self.wanted else None
 
     def compare_pieces(self, originals: Sequence[Piece], result: Piece) -> ModelVerification | None:
         """Compare a model with values that others compute; None if it is not wanted."""
-        with _told():
-            return verify_pieces(originals, result, **self._options()) if self.wanted else None
+        with told():
+            return verify_pieces(originals, result, **self.options()) if self.wanted else None
 
-    def _options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:
+        """Return the options of `verify`."""
         return {name: value for name, value in vars(self).items() if name != "wanted"}
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def told() -> Iterator[None]:
     """Say of an error in comparing two models that the result is not given because of it."""
     try:
         yield

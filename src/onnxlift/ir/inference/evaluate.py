@@ -35,7 +35,7 @@ def evaluate(node: ir.Node, opset: int, inputs: Sequence[Array | None], *, typed
         return None
     try:
         with np.errstate(all="ignore"):
-            result = np.asarray(function(attributes_of(node, opset), *inputs))
+            result: Array = np.asanyarray(function(attributes_of(node, opset), *inputs))
     except (NotEvaluated, ValueError, IndexError, TypeError, KeyError, OverflowError, MemoryError):
         return None
     # numpy sometimes gives a wider type (int64 for a sum of int32, an integer for bool), which ONNX does not.

@@ -24,7 +24,29 @@ class HoldsModel(Protocol):
     def model(self) -> ir.Model: ...
 
 
-Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | onnx.ModelProto | ir.Model | HoldsModel
+@dataclass(frozen=True)
+class Skeleton:
+    """A model that is parsed already: its proto has tickets in the place of tensors, which are in the store.
+
+    Its external files must lie in `folder`."""
+
+    proto: onnx.ModelProto
+    store: TensorStore
+    folder: DataFolder
+
+
+Source = (
+    str
+    | os.PathLike[str]
+    | bytes
+    | bytearray
+    | memoryview
+    | BinaryIO
+    | onnx.ModelProto
+    | ir.Model
+    | HoldsModel
+    | Skeleton
+)
 """The forms in which a model may be given."""
 
 

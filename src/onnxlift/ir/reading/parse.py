@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError, EncodeError  # type: ignore[imp
 from onnxlift.errors import LoadError, SourceTypeError
 from onnxlift.stages import step
 
-from .draft import Draft, Source, unwrapped
+from .draft import Draft, Skeleton, Source, unwrapped
 from .external import DataFolder
 from .sniff import looks_like
 from .structure import structure_of
@@ -26,8 +26,20 @@ from .wire import WireError, cut_weights
 @step("parse", optional=False)
 def run(draft: Draft) -> int:
     """Parse the model, and note where its external files may lie."""
-    draft.proto, draft.folder = _read(unwrapped(draft.source), draft.store)
+    source = unwrapped(draft.source)
+    found = source if isinstance(source, Skeleton) else skeleton_of(source)
+    draft.proto, draft.store, draft.folder = found.proto, found.store, found.folder
+    if found is source:  # the steps after this one change the proto
+        draft.proto = onnx.ModelProto()
+        draft.proto.CopyFrom(found.proto)
     return 0
+
+
+def skeleton_of(source: Source) -> Skeleton:
+    """Return the model in `source` as the file has it, without its large tensors."""
+    store = TensorStore()
+    proto, folder = _read(unwrapped(source), store)
+    return Skeleton(proto, store, folder)
 
 
 def _read(source: Source, store: TensorStore) -> tuple[onnx.ModelProto, DataFolder]:

@@ -196,7 +196,14 @@ def _claim(tensor: ir.TensorProtocol, store: TensorStore) -> ir.TensorProtocol:
         return tensor
     if not isinstance(stored, StoredBytes):
         # Wrap the caller's own tensor: renaming a value renames its tensor, and the caller's must keep its name.
-        return ir.LazyTensor(lambda: stored, tensor.dtype, tensor.shape, name=tensor.name)
+        return ir.LazyTensor(
+            lambda: stored,
+            tensor.dtype,
+            tensor.shape,
+            name=tensor.name,
+            doc_string=tensor.doc_string,
+            metadata_props=dict(tensor.metadata_props),
+        )
     return FileTensor(
         stored,
         tensor.dtype,

@@ -7,6 +7,7 @@ tensors begin at whole pages, so that they can be mapped.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import BinaryIO
 
@@ -40,16 +41,36 @@ def write_model(
     `external_data` is "never", the name of a file for the weights, or "auto": a single file if it can hold the model,
     else the weights go to the file of the same name with `.data` added. The files appear whole or not at all; those
     that are there already are replaced only with `force`."""
-    proto, tensors = skeleton(model)
+    return write_parts(*skeleton(model), path, external_data=external_data, force=force, on_progress=on_progress)
+
+
+def write_parts(
+    proto: onnx.ModelProto,
+    tensors: list[Stored],
+    path: Path,
+    *,
+    external_data: str = "auto",
+    were_outside: Collection[int] = (),
+    force: bool = False,
+    on_progress: Progress | None = None,
+) -> list[Path]:
+    """Write a proto, which is used up, and the numbers of its initialisers, as `write_model` does.
+
+    `were_outside` are the indices of the initialisers that are in a file of their own, if anything is."""
     size = proto.ByteSize() + sum(each.tensor.nbytes for each in tensors)
     data = _data_name(path, external_data, size)
+    if data is None and were_outside and external_data == "auto":
+        data = f"{path.name}.data"
 
     def write(folder: Path) -> list[Path]:
         written = [folder / path.name]
         inside = tensors
         if data is not None:
-            inside = [each for each in tensors if each.tensor.nbytes < SMALLEST_OUTSIDE]
-            outside = [each for each in tensors if each.tensor.nbytes >= SMALLEST_OUTSIDE]
+            apart = {each.index for each in tensors if each.tensor.nbytes >= SMALLEST_OUTSIDE}
+            if were_outside and external_data == "auto":
+                apart = set(were_outside)
+            inside = [each for each in tensors if each.index not in apart]
+            outside = [each for each in tensors if each.index in apart]
             if outside:
                 written.append(folder / data)
                 with (folder / data).open("wb") as file:

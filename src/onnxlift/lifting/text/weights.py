@@ -68,6 +68,8 @@ _STORED: dict[DataType, tuple[str, np.dtype[np.generic]]] = {
         (DataType.COMPLEX64, "C64", np.complex64),
     )
 }
+SAFETENSORS_TYPES = dict(_STORED.values())
+"""The types of safetensors, as numpy has them."""
 # Types whose bytes in ONNX are not those of the stored type: packed ones, and bools, since any byte but 0 means True in
 # ONNX.
 _REWRITTEN = frozenset(
@@ -115,6 +117,11 @@ def index_name(name: str) -> str:
 def constants_name(name: str) -> str:
     """Return the name, without suffix, of the file for buffers that are not in the state dict."""
     return f"{name}.constants"
+
+
+def stored_dtype(element: DataType) -> np.dtype[np.generic]:
+    """Return the type in which lifted code holds an element type: its own, or a wider one where torch has none."""
+    return _STORED[element][1] if element in _STORED else np.dtype(element.numpy())
 
 
 def stored_bytes(entry: Entry) -> int:

@@ -21,7 +21,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 import onnx_ir as ir
 
-from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.constants import constant, contiguous
 from onnxlift.ir.graph.schema import attributes_of
 from onnxlift.ir.graph.shapes import shape_of
 
@@ -120,7 +120,7 @@ class GraphBuilder(BodyBuilder):
 
 
 def _tensor(array: Callable[[], Any], dtype: ir.DataType) -> ir.TensorProtocol:
-    return ir.tensor(np.ascontiguousarray(array()), dtype=dtype)
+    return ir.tensor(contiguous(array()), dtype=dtype)
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])

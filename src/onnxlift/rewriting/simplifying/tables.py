@@ -21,7 +21,7 @@ import onnx_ir as ir
 
 from onnxlift.ir.editing.edit import Edit, sweep
 from onnxlift.ir.graph.axes import permutation, static_slice
-from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.constants import constant, contiguous
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.shapes import elements_of, shape_of
 from onnxlift.ir.graph.types import DataType
@@ -120,5 +120,5 @@ def _turned(edit: Edit, node: ir.Node) -> None:
         return
     is_nameless = origin_of(table).has_lost_its_name
     if is_nameless and len(table.uses()) == 1 and len(gather.outputs[0].uses()) == 1:
-        turned = edit.constant(f"{node.outputs[0].name}.table", np.ascontiguousarray(tensor.numpy().transpose(order)))
+        turned = edit.constant(f"{node.outputs[0].name}.table", contiguous(tensor.numpy().transpose(order)))
         edit.replace(node, "Gather", [turned, indices], [ir.AttrInt64("axis", list(order).index(0))])

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import onnx_ir as ir
 
+from onnxlift.ir.graph.constants import stored_tensor
 from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.lifting.modules.module import Entry
 from onnxlift.lifting.ops.layers import turned
@@ -54,7 +55,7 @@ def _matrix(key: str, entry: Entry) -> tuple[object, ...]:
         return weight.value, weight.shape
     if weight.transform is not turned:
         return weight.value, weight.shape, entry.layer, key.rpartition(".")[2]
-    stored = weight.value.const_value if origin_of(weight.value).has_made_up_name else weight.value
+    stored = stored_tensor(weight.value) if origin_of(weight.value).has_made_up_name else weight.value
     return stored, weight.shape, turned
 
 
@@ -78,7 +79,7 @@ def _in_any_block(key: str) -> Path:
 def _have_equal_biases(key: str, other: str, entries: Mapping[str, Entry]) -> bool:
     """Tell whether the biases beside two matrices are two parameters with the same numbers, and not by chance."""
     mine, theirs = (entries.get(f"{name.rpartition('.')[0]}.bias") for name in (key, other))
-    if mine is None or theirs is None or mine.weight.value.const_value is not theirs.weight.value.const_value:
+    if mine is None or theirs is None or stored_tensor(mine.weight.value) is not stored_tensor(theirs.weight.value):
         return False
     numbers = mine.weight.array()
     return bool((numbers != numbers.flat[:1]).any())

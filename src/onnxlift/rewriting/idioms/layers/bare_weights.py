@@ -40,6 +40,7 @@ import onnx_ir as ir
 
 from onnxlift.ir.editing.edit import Array, Edit, sweep, weight_initialiser
 from onnxlift.ir.editing.match import DOMAIN, is_filler
+from onnxlift.ir.graph.constants import contiguous
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.shapes import rank, shape_of
 from onnxlift.ir.origin.exporter import exporter_of
@@ -206,7 +207,7 @@ def _held(edit: Edit, node: ir.Node, value: ir.Value, name: str) -> ir.Value:
         array = value.const_value.numpy().reshape(first, out, second).swapaxes(0, 1)
     if array is not None or value.name != name:
         array = value.const_value.numpy() if array is None else array
-        value = _stored(edit, np.ascontiguousarray(array), name)
+        value = _stored(edit, contiguous(array), name)
     if value.const_value is not None and value.const_value.size == 1:
         mark_trained(value, name.rpartition(".")[2], "the weight of a layer")
     return value

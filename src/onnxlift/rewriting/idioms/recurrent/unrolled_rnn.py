@@ -28,7 +28,7 @@ import onnx_ir as ir
 from onnxlift.ir.editing.edit import Edit, sweep
 from onnxlift.ir.editing.match import both_orders, drop_unused, is_private, is_zeros, made_by
 from onnxlift.ir.graph.axes import static_slice
-from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.constants import constant, contiguous
 from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.shapes import rank, shape_of
 from onnxlift.ir.graph.types import DataType
@@ -215,7 +215,7 @@ def _weights(edit: Edit, node: ir.Node, whole: _Affine, hidden: _Affine) -> list
         return None
     name = f"onnx::RNN_{node.outputs[0].name}"  # a made-up name, so that the layer is called like its module
     packed: list[ir.Value | None] = [
-        edit.constant(f"{name}_{letter}", np.ascontiguousarray(part.matrix.numpy().T)[None])
+        edit.constant(f"{name}_{letter}", contiguous(part.matrix.numpy().T)[None])
         for letter, part in (("W", whole), ("R", hidden))
     ]
     bias = edit.constant(f"{name}_B", np.concatenate(vectors)[None]) if vectors else None

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.editing.edit import Edit, weight_initialiser
 from onnxlift.ir.editing.match import is_zeros, made_by
-from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.constants import constant, contiguous
 from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.rewriting.idioms.parts.moved_axes import Moved
@@ -61,7 +60,7 @@ def bias_of(edit: Edit, rows: Rows, name: str) -> ir.Value | None:
     shape = (1, 1, tensor.shape.numpy()[-1])
     if tensor.shape.numpy() == shape and not origin_of(value).has_made_up_name:
         return value
-    row = np.ascontiguousarray(tensor.numpy()[:1, :1])
+    row = contiguous(tensor.numpy()[:1, :1])
     reason = "nn.MultiheadAttention adds such a row to the keys or values"
     return weight_initialiser(edit.graph, edit.names.fresh(name), row, reason, is_named=True)
 

@@ -26,7 +26,7 @@ import onnx_ir as ir
 
 from onnxlift.ir.editing.edit import Edit
 from onnxlift.ir.editing.match import is_zeros, made_by
-from onnxlift.ir.graph.constants import constant, number
+from onnxlift.ir.graph.constants import constant, contiguous, number
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import Dim, Shape, shape_of, static_elements
 from onnxlift.ir.inference.symbolic import product
@@ -223,7 +223,7 @@ def _cut(edit: Edit, mask: _Mask, shape: Shape, rows: int) -> _Mask | None:
     kept, appended = np.split(array, sizes[-1:], axis=-1)
     if (appended != mask.shown).any() or array.shape[-1] != sizes[-1] + rows or kept.size != math.prod(sizes):
         return None
-    return replace(mask, value=edit.constant(f"{mask.value.name}.given", np.ascontiguousarray(kept).reshape(sizes)))
+    return replace(mask, value=edit.constant(f"{mask.value.name}.given", contiguous(kept).reshape(sizes)))
 
 
 def _is_made_in(module: str, value: ir.Value | None) -> bool:

@@ -96,7 +96,7 @@ def processor_time(server: int | None = None) -> float:
 
 def looped(tasks: list[dict[str, Any]]) -> None:
     """The work itself: all tasks in one process, which forks those that run models as the children of a batch do."""
-    from onnxlift.verification.forking import allow_forks
+    from onnxlift.verification.children.forking import allow_forks
     from onnxlift.workbench.batch.work import work
 
     pid = os.fork()

@@ -29,7 +29,7 @@ from onnx import TensorProto, helper, numpy_helper
 import onnxlift
 from onnxlift.ir.inference.infer import infer
 from onnxlift.ir.load import load
-from onnxlift.verification.child import Limits
+from onnxlift.verification.children.child import Limits
 from onnxlift.verification.given import Given
 from onnxlift.verification.judge import Judge
 from onnxlift.verification.model_file import ModelFile

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import onnxlift
 from models.handmade import transformer_block
 from onnxlift.verification import gradients, sides, worker
-from onnxlift.verification.child import ANSWER, ChildError
+from onnxlift.verification.children.child import ANSWER, ChildError
 from onnxlift.verification.report import Gradients, Report
 from onnxlift.verification.values import read_values, write_values
 

@@ -16,7 +16,7 @@ from models.handmade import transformer_block
 from onnxlift.errors import VerifyError
 from onnxlift.verification import sides, worker
 from onnxlift.verification import verify as verification
-from onnxlift.verification.child import ChildError, Limits
+from onnxlift.verification.children.child import ChildError, Limits
 from onnxlift.verification.values import write_values
 
 

@@ -18,7 +18,7 @@ import torch
 from onnxlift.executing import to_argument, to_result
 from onnxlift.lifting.text.forward_statements import forward_statements
 
-from .child import loading
+from .children.child import loading
 
 Probes = Mapping[str, Mapping[str, Sequence[str | None]]]
 """Line of a statement (as text) -> path of a module -> the names of the ONNX values that it assigns in that module."""

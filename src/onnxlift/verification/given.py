@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.types import ValueType
 
-from .child import ChildError
+from .children.child import ChildError
 from .compare import describe
 from .files import read_inputs
 from .inputs import Sizes, choose_sizes, make_inputs

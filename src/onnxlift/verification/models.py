@@ -25,7 +25,7 @@ from onnxlift.ir.reading.weights import data_files
 from onnxlift.sizes import parse_size
 
 from .byte_products import FACTORS
-from .child import ChildError, Limits, run_child
+from .children.child import ChildError, Limits, run_child
 from .compare import Comparison, as_carried, describe
 from .given import Given, Inputs, read_given
 from .judge import Judge, compare_outputs

@@ -21,7 +21,7 @@ from onnxlift.ir.reading.draft import unwrapped
 from onnxlift.ir.reading.weights import data_files
 from onnxlift.sizes import parse_size
 
-from .child import ChildError, Limits
+from .children.child import ChildError, Limits
 from .compare import Comparison, as_carried
 from .given import Given, Inputs, read_given
 from .judge import Judge, compare_outputs

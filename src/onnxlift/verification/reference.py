@@ -12,7 +12,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from .byte_products import make_products_exact
-from .child import LoadingError
+from .children.child import LoadingError
 from .pruning import keep_only
 from .session_values import CAST_OUT, cast_outputs, run_session
 

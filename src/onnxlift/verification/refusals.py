@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from .child import ChildError
+from .children.child import ChildError
 
 GROWING = (16, 64, 128, 512, 1024, 4096, 16000)
 """Sizes to try where nothing tells which the model needs."""

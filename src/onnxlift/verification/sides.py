@@ -18,7 +18,7 @@ from onnxlift.ir.graph.types import TORCH_DTYPE
 from onnxlift.lifted import Lifted
 
 from .byte_products import FACTORS
-from .child import ChildError, Limits, read_answer, run_child
+from .children.child import ChildError, Limits, read_answer, run_child
 from .given import Given
 from .judge import Judge, random_values
 from .locate import LineMap, first_divergence, match_lines, probes_of

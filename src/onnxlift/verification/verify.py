@@ -15,7 +15,7 @@ from onnxlift.api import lift
 from onnxlift.lifted import Lifted
 from onnxlift.sizes import parse_size
 
-from .child import ChildError, Limits
+from .children.child import ChildError, Limits
 from .compare import describe
 from .given import Given, Inputs, read_given
 from .judge import Judge, compare_outputs

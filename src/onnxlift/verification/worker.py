@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .child import ANSWER, LoadingError
+from .children.child import ANSWER, LoadingError
 from .values import read_values, write_values
 
 Answer = dict[str, Any]

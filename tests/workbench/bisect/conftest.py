@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from onnxlift.verification import models, sides, worker
-from onnxlift.verification.child import ANSWER, ChildError, Limits
+from onnxlift.verification.children.child import ANSWER, ChildError, Limits
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from models.handmade import tiny_resnet
 from onnxlift.demo import transformer_block
 from onnxlift.errors import OnnxLiftError, OutputError
 from onnxlift.ir.load import load
-from onnxlift.verification.child import ChildError
+from onnxlift.verification.children.child import ChildError
 from onnxlift.verification.given import Given
 from onnxlift.workbench.bisect import BisectReport, bisect, oracle
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from onnxlift.verification.child import ChildError, Limits
+from onnxlift.verification.children.child import ChildError, Limits
 from onnxlift.verification.worker import main
 from onnxlift.workbench.export import verb, worker
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import onnxlift
-from onnxlift.verification.child import Limits
+from onnxlift.verification.children.child import Limits
 from onnxlift.workbench.export.needs import check_compiler, check_exporter, check_memory
 
 

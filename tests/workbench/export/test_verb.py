@@ -13,7 +13,7 @@ import torch
 
 import onnxlift
 from models.handmade import beam_step, lstm_classifier
-from onnxlift.verification.child import ChildError
+from onnxlift.verification.children.child import ChildError
 from onnxlift.workbench.export import ExportError
 from workbench.models import branches, chain, parsed, with_data_file
 

@@ -27,14 +27,12 @@ import onnx
 import onnx.shape_inference
 import onnx_ir as ir
 
-from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.schema import schema_for
-from onnxlift.ir.graph.shapes import MAX_ELEMENTS, Elements, Shape, elements_of, shape_of
+from onnxlift.ir.graph.shapes import MAX_ELEMENTS, Elements, elements_of, shape_of
 from onnxlift.ir.graph.walk import all_nodes, opset_of, regions, subgraphs
 
 from . import contrib_types, control_flow, element_rules, shape_rules
+from .asking import MAX_RANK, ask_schema, reason_of
 from .bounds import Bounds
-from .equations import is_equation
 from .node_view import NodeView, Unknown
 
 logger = logging.getLogger(__name__)
@@ -42,9 +40,6 @@ logger = logging.getLogger(__name__)
 _GENERATED = "unk__"
 _NAMELESS = frozenset({"", "?", "-1", "None", "unk"})
 _TRACKED = {ir.DataType.INT64: 2**63, ir.DataType.INT32: 2**31, ir.DataType.BOOL: 2}
-_MAX_CONSTANT_BYTES = 1024
-_AXES = ("axis", "axes", "batch_dims")
-_MAX_RANK = 64  # no runtime goes beyond it, and without a limit a long chain of Unsqueeze nodes takes quadratic time
 
 # The most visits of nodes that repeated sweeps may take, on top of one visit per node. (Loops are swept until their
 # shapes settle, functions once per kind of call.) Beyond that, a sweep takes shapes as unknown, which is always right.
@@ -156,7 +151,7 @@ class Inference:
         other = self.told.get(value.name or "") if self.told else None
         if other is not None and not _is_known(shape) and _is_known(other.shape):
             shape = other.shape
-        value.type, value.shape = type_, shape if shape is None or len(shape) <= _MAX_RANK else None
+        value.type, value.shape = type_, shape if shape is None or len(shape) <= MAX_RANK else None
         if "dims" in value.meta:
             del value.meta["dims"]
 
@@ -283,43 +278,19 @@ class Inference:
 
     def _infer_by_schema(self, node: ir.Node, view: NodeView, opsets: Mapping[str, int]) -> Mapping[str, TypeAndShape]:
         """Return what the operator's ONNX schema infers of the outputs, by name."""
-        schema = schema_for(node.domain, node.op_type, view.opset)
-        if schema is None or any(value is not None and value.type is None for value in node.inputs):
-            return {}
-        proto = _resolved(node, view)
-        if not _can_be_asked(proto):
-            return {}
-        # Use positions as names: values without a name, or two of the same name, must not confuse the schema.
-        types: dict[str, onnx.TypeProto] = {}
-        constants: dict[str, onnx.TensorProto] = {}
-        for i, value in enumerate(node.inputs):
-            if value is None:
-                continue
-            proto.input[i] = f"i{i}"
-            types[f"i{i}"] = _type_proto(value)
-            tensor = _tensor(value)
-            if tensor is not None and tensor.nbytes <= _MAX_CONSTANT_BYTES:
-                constants[f"i{i}"] = ir.serde.serialize_tensor(tensor)
-        names = {f"o{i}": value.name for i, value in enumerate(node.outputs)}
-        for i, value in enumerate(node.outputs):
-            proto.output[i] = f"o{i}" if value.name else ""
-        versions = {**opsets, node.domain: view.opset}
-        imports = [onnx.helper.make_opsetid(domain, version) for domain, version in versions.items()]
         self.refusals.pop(node, None)
         try:
-            inferred = onnx.shape_inference.infer_node_outputs(
-                schema, proto, types, constants, opset_imports=imports, ir_version=self.model.ir_version
-            )
+            inferred = ask_schema(node, view, opsets, self.model.ir_version)
         except onnx.shape_inference.InferenceError as error:
             # Some schemas compute with unknown sizes as if they were 0, so only what they say of known ones counts.
             if node.graph is self.model.graph and all(_is_static(value) for value in node.inputs if value is not None):
-                self.refusals[node] = _reason(error)
+                self.refusals[node] = reason_of(error)
             return {}
         except Exception as error:
             logger.debug("ONNX cannot infer node %s: %r", node.name, error)
             return {}
         empty = any(dim == 0 for value in node.inputs if value is not None for dim in value.shape or ())
-        return {name: self._from_proto(inferred[key], empty) for key, name in names.items() if name and key in inferred}
+        return {name: self._from_proto(proto, empty) for name, proto in inferred.items()}
 
     def _from_proto(self, proto: onnx.TypeProto, empty: bool) -> TypeAndShape:
         type_ = ir.serde.deserialize_type_proto_for_type(proto)
@@ -409,50 +380,6 @@ class Inference:
         return order[::-1]
 
 
-def _type_proto(value: ir.Value) -> onnx.TypeProto:
-    shape: Shape | None = shape_of(value)
-    if isinstance(value.type, ir.TensorType):
-        return onnx.helper.make_tensor_type_proto(value.type.dtype, shape)
-    proto = onnx.TypeProto()
-    ir.serde.serialize_type_into(proto, value.type)  # type: ignore[arg-type]
-    if value.shape is not None:
-        ir.serde.serialize_shape_into(proto, value.shape)
-    return proto
-
-
-def _tensor(value: ir.Value) -> ir.TensorProtocol | None:
-    """Return the tensor of an initialiser, or of a Constant node."""
-    node = value.producer()
-    if node is None or node.op_type != "Constant" or node.domain:
-        return constant(value)
-    attribute = node.attributes.get("value")
-    return None if attribute is None or attribute.is_ref() else attribute.as_tensor()
-
-
-def _resolved(node: ir.Node, view: NodeView) -> onnx.NodeProto:
-    """Return a node with the attributes that the caller of the function around it gives."""
-    proto = ir.serde.serialize_node(node)
-    for attribute in list(proto.attribute):
-        if attribute.ref_attr_name:
-            proto.attribute.remove(attribute)
-            resolved = view.resolve(attribute.ref_attr_name)
-            if resolved is not None:
-                proto.attribute.append(ir.serde.serialize_attribute(resolved))
-                proto.attribute[-1].name = attribute.name
-    return proto
-
-
-def _can_be_asked(proto: onnx.NodeProto) -> bool:
-    """Tell whether ONNX's own inference gives an answer about a node. For some equations it never ends, and some axes
-    beyond 32 bits end the process."""
-    for attribute in proto.attribute:
-        if attribute.name in _AXES and any(abs(axis) > _MAX_RANK for axis in (attribute.i, *attribute.ints)):
-            return False
-        if proto.op_type == "Einsum" and attribute.name == "equation":
-            return is_equation(attribute.s.decode("utf-8", "replace"))
-    return True
-
-
 def _is_static(value: ir.Value) -> bool:
     return value.shape is not None and all(isinstance(dim, int) for dim in value.shape)
 
@@ -460,9 +387,3 @@ def _is_static(value: ir.Value) -> bool:
 def _is_known(shape: ir.Shape | None) -> bool:
     """Tell whether all sizes are numbers or names of the model."""
     return shape is not None and not any(is_invented_size(str(dim)) for dim in shape if not isinstance(dim, int))
-
-
-def _reason(error: Exception) -> str:
-    """Return the message of onnx's inference without its prefix, such as `[ShapeInferenceError]`, in one line."""
-    text = str(error).rpartition("Error]")[2] or str(error)
-    return " ".join(text.split()).rstrip(".")[:300]

@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from onnxlift.errors import OnnxLiftError
-from onnxlift.verification.child import child_environment
-from onnxlift.verification.processes import free_memory
+from onnxlift.verification.children.child import child_environment
+from onnxlift.verification.children.processes import free_memory
 
 SERVER = "onnxlift.workbench.batch.server"
 READY = b"ready\n"

@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any
 
 from onnxlift.sizes import format_bytes
-from onnxlift.verification.child import tail
-from onnxlift.verification.forking import allow_forks
-from onnxlift.verification.processes import describe_exit, family_memory, fork, kill_family, kill_group
+from onnxlift.verification.children.child import tail
+from onnxlift.verification.children.forking import allow_forks
+from onnxlift.verification.children.processes import describe_exit, family_memory, fork, kill_family, kill_group
 
 POLL_SECONDS = 0.1
 WORK: dict[str, str] = {"look": "onnxlift.workbench.batch.look", "work": "onnxlift.workbench.batch.work"}

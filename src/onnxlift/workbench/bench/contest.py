@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from onnxlift.verification.child import Companion, Limits
+from onnxlift.verification.children.child import Companion, Limits
 from onnxlift.verification.values import write_values
 
 WORKER = "onnxlift.workbench.bench.worker"

@@ -15,7 +15,7 @@ from onnxlift.api import lift
 from onnxlift.errors import OnnxLiftError, quote
 from onnxlift.ir.load import load
 from onnxlift.ir.reading.weights import data_files
-from onnxlift.verification.child import ChildError, Limits
+from onnxlift.verification.children.child import ChildError, Limits
 from onnxlift.verification.compare import describe
 from onnxlift.verification.given import Given
 from onnxlift.verification.judge import Judge

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.types import type_of
-from onnxlift.verification.child import ChildError
+from onnxlift.verification.children.child import ChildError
 from onnxlift.verification.compare import Comparison, Judgement, as_carried, compare, is_float
 from onnxlift.verification.judge import Judge, random_values
 from onnxlift.verification.refusals import refusal

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onnxlift.errors import quote
-from onnxlift.verification.child import ChildError
+from onnxlift.verification.children.child import ChildError
 from onnxlift.verification.compare import Comparison, Judgement, Tolerance
 from onnxlift.verification.judge import Judge
 from onnxlift.verification.refusals import refusal

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import onnx_ir as ir
 
 from onnxlift.errors import OnnxLiftError, quote
-from onnxlift.verification.child import Limits
+from onnxlift.verification.children.child import Limits
 from onnxlift.verification.locate import probes_of
 from onnxlift.verification.model_file import ModelFile
 from onnxlift.verification.models import run_file

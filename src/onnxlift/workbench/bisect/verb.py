@@ -22,7 +22,7 @@ from onnxlift.ir.load import load
 from onnxlift.ir.reading.draft import unwrapped
 from onnxlift.sizes import parse_size
 from onnxlift.unforeseen import answered
-from onnxlift.verification.child import Limits
+from onnxlift.verification.children.child import Limits
 from onnxlift.verification.given import Given, Inputs, read_given
 from onnxlift.verification.models import title
 

@@ -16,7 +16,7 @@ from onnxlift.ir.inference.infer import infer
 from onnxlift.ir.load import load
 from onnxlift.ir.reading.weights import data_files
 from onnxlift.sizes import parse_size
-from onnxlift.verification.child import ChildError, Limits, run_child
+from onnxlift.verification.children.child import ChildError, Limits, run_child
 from onnxlift.verification.given import Given, read_given
 from onnxlift.verification.model_file import model_file
 from onnxlift.verification.refusals import other_sizes, refusal

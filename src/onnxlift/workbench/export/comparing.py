@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from onnxlift.errors import VerifyError
-from onnxlift.verification.child import ChildError
+from onnxlift.verification.children.child import ChildError
 from onnxlift.verification.compare import describe
 from onnxlift.verification.given import Given
 from onnxlift.verification.models import ModelVerification, Pair, Run

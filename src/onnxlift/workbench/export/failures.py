@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from onnxlift.errors import OnnxLiftError, quote
 from onnxlift.lifted import Lifted
-from onnxlift.verification.child import ChildError
+from onnxlift.verification.children.child import ChildError
 
 
 class ExportError(OnnxLiftError):

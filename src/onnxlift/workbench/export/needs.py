@@ -7,7 +7,7 @@ import shutil
 
 from onnxlift.errors import OnnxLiftError
 from onnxlift.sizes import format_bytes
-from onnxlift.verification.child import Limits
+from onnxlift.verification.children.child import Limits
 
 from .report import ONNX, PACKAGE, PROGRAM
 

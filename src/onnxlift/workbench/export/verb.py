@@ -30,7 +30,7 @@ from onnxlift.ir.reading.weights import data_files
 from onnxlift.lifted import Lifted
 from onnxlift.sizes import parse_size
 from onnxlift.unforeseen import answered
-from onnxlift.verification.child import ChildError, Limits, run_child
+from onnxlift.verification.children.child import ChildError, Limits, run_child
 from onnxlift.verification.given import Given, Inputs, read_given
 from onnxlift.verification.judge import Judge
 from onnxlift.verification.model_file import model_file

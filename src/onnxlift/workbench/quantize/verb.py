@@ -34,7 +34,7 @@ from onnxlift.ir.reading.weights import data_files
 from onnxlift.ir.writing.proto import LARGEST_PROTO
 from onnxlift.sizes import parse_size
 from onnxlift.unforeseen import answered
-from onnxlift.verification.child import Limits
+from onnxlift.verification.children.child import Limits
 from onnxlift.verification.given import Given, Inputs, read_given
 from onnxlift.verification.judge import Judge
 from onnxlift.verification.model_file import model_file

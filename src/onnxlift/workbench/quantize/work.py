@@ -13,7 +13,7 @@ from onnxlift.errors import OnnxLiftError
 from onnxlift.ir.writing.files import write_model
 from onnxlift.ir.writing.proto import skeleton
 from onnxlift.sizes import format_bytes
-from onnxlift.verification.child import ChildError, Limits, run_child
+from onnxlift.verification.children.child import ChildError, Limits, run_child
 from onnxlift.verification.model_file import ModelFile
 
 from .precision import convert_precision, emulated

@@ -19,7 +19,7 @@ from typing import Any
 import onnx
 
 from onnxlift.errors import OnnxLiftError
-from onnxlift.verification.child import ANSWER
+from onnxlift.verification.children.child import ANSWER
 
 from .recipe import Recipe
 from .samples import Sample, Slot, read_samples

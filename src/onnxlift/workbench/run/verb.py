@@ -17,7 +17,7 @@ import numpy as np
 from onnxlift.api import lift
 from onnxlift.errors import OnnxLiftError, OutputError, quote
 from onnxlift.saving import save_files
-from onnxlift.verification.child import ChildError
+from onnxlift.verification.children.child import ChildError
 from onnxlift.verification.given import Given, Inputs
 from onnxlift.verification.values import read_values
 

@@ -18,7 +18,7 @@ from onnxlift.ir.reading.draft import unwrapped
 from onnxlift.ir.reading.weights import data_files
 from onnxlift.sizes import parse_size
 from onnxlift.unforeseen import answered
-from onnxlift.verification.child import Limits, run_child
+from onnxlift.verification.children.child import Limits, run_child
 from onnxlift.verification.given import Given, Inputs, read_given
 from onnxlift.verification.model_file import ModelFile, model_file
 from onnxlift.verification.values import write_values

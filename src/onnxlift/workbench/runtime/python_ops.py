@@ -31,7 +31,7 @@ from onnx import FunctionProto, NodeProto, TypeProto, helper
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
-from onnxlift.verification.child import loading
+from onnxlift.verification.children.child import loading
 from onnxlift.verification.pruning import reads, subgraphs
 from onnxlift.verification.session_values import run_session
 

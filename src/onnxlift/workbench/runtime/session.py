@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
-from onnxlift.verification.child import loading
+from onnxlift.verification.children.child import loading
 from onnxlift.verification.reference import with_outputs
 from onnxlift.verification.session_values import CAST_OUT, call_session, cast_outputs, feeds_of, named_outputs
 

@@ -10,7 +10,7 @@ import torch
 
 from onnxlift.executing import to_argument, to_result
 from onnxlift.verification.candidate import load_candidate
-from onnxlift.verification.child import loading
+from onnxlift.verification.children.child import loading
 
 
 class LiftedEngine:

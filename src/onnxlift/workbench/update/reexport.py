@@ -11,7 +11,7 @@ from onnxlift.errors import OnnxLiftError
 from onnxlift.ir.graph.types import TORCH_DTYPE, type_of
 from onnxlift.lifted import Lifted
 from onnxlift.sizes import parse_size
-from onnxlift.verification.child import ChildError, Limits, run_child
+from onnxlift.verification.children.child import ChildError, Limits, run_child
 from onnxlift.verification.given import Given, read_given
 from onnxlift.verification.values import write_values
 

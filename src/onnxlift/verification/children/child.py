@@ -165,7 +165,7 @@ def _kill(process: Process) -> None:
 
 def child_environment() -> dict[str, str]:
     """Return our environment, changed so that the child imports the same onnxlift as we do."""
-    root = str(Path(__file__).parents[2])
+    root = str(Path(__file__).parents[3])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
 

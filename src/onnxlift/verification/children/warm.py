@@ -133,7 +133,7 @@ def _server_for(environment: Mapping[str, str]) -> _Server:
     if server is not None and server.owner == os.getpid() and server.environment == environment:
         return server
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "onnxlift.verification.fork_server"],
+        [sys.executable, "-P", "-m", "onnxlift.verification.children.fork_server"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from onnxlift.verification import forking
-from onnxlift.verification.forking import Forked, can_fork
-from onnxlift.verification.processes import describe_exit, family, kill_family, memory_of
+from onnxlift.verification.children.forking import Forked, can_fork
+from onnxlift.verification.children.processes import describe_exit, family, kill_family, memory_of
 
 
 def fail() -> None:
@@ -68,7 +68,7 @@ def test_only_a_process_that_allows_it_and_has_one_thread_is_forked(monkeypatch:
     assert not can_fork()
     text = """
 import threading
-from onnxlift.verification.forking import allow_forks, can_fork
+from onnxlift.verification.children.forking import allow_forks, can_fork
 allow_forks()
 assert can_fork()
 threading.Thread(target=threading.Event().wait, daemon=True).start()

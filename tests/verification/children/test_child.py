@@ -9,9 +9,9 @@ import pytest
 
 import onnxlift
 from onnxlift.errors import VerifyError
-from onnxlift.verification.child import WORKER as WARM
-from onnxlift.verification.child import ChildError, Limits, child_environment, run_child
-from onnxlift.verification.warm import WarmChild, start_warm
+from onnxlift.verification.children.child import WORKER as WARM
+from onnxlift.verification.children.child import ChildError, Limits, child_environment, run_child
+from onnxlift.verification.children.warm import WarmChild, start_warm
 
 WORKER = "import sys, pathlib, json, os, time; folder = pathlib.Path(sys.argv[1])\n"
 

@@ -1,4 +1,4 @@
-"""The program that children are forked from: `python -m onnxlift.verification.fork_server`.
+"""The program that children are forked from: `python -m onnxlift.verification.children.fork_server`.
 
     we ─▶ this server, which has imported what children need ─▶ a fork for each child
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from onnxlift.verification import forking
+from onnxlift.verification.children import forking
 from onnxlift.verification.children.forking import Forked, can_fork
 from onnxlift.verification.children.processes import describe_exit, family, kill_family, memory_of
 
@@ -74,7 +74,7 @@ assert can_fork()
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 assert not can_fork()
 """
-    source = str(Path(forking.__file__).parents[2])
+    source = str(Path(forking.__file__).parents[3])
     done = subprocess.run(
         [sys.executable, "-c", text], env={**os.environ, "PYTHONPATH": source, "OPENBLAS_NUM_THREADS": "1"}, check=False
     )

@@ -31,7 +31,7 @@ def main(folder: Path, run: Run | None = None) -> None:
     train: Callable[[], Answer] | None = None
     try:
         outputs, answer, train = (run or _run)(task, inputs)
-        write_values(folder / task.get("results", task["side"]), outputs)
+        write_values(folder / (task.get("results") or task["side"]), outputs)
     except Exception as error:
         answer = error_answer(error, task)
     _write(answer, folder)

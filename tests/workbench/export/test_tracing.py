@@ -122,3 +122,28 @@ def test_data_that_decides_on_a_size_is_followed() -> None:
 def test_data_that_decides_on_a_branch_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="data-dependent"):
         trace(Decided(), [torch.randn(3)], [[0]], "")
+
+
+ASKING = """
+from torch import nn
+
+
+class Asking(nn.Module):
+    def forward(self, x):
+        return x * 0 if x.shape[1] // 2 == 1 else x.cumsum(1)
+
+
+def load():
+    return Asking()
+"""
+
+
+def test_a_source_that_asks_whether_a_size_is_one_refuses_other_answers(tmp_path: Path) -> None:
+    source = tmp_path / "asking.py"
+    source.write_text(ASKING)
+    module = load_candidate(source, None, None, None).model
+    program, _ = trace(module, [torch.randn(2, 8)], [[0, 1]], str(source))
+    x = torch.randn(1, 9)
+    torch.testing.assert_close(program.module()(x), module(x))
+    with pytest.raises(AssertionError, match="Guard failed"):
+        program.module()(torch.randn(3, 2))

@@ -10,16 +10,19 @@ it, so that up to four are tried until one follows the model:
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import sympy
 import torch
+import torch.fx.experimental
 from torch._C import DispatchKey
 from torch.export import Dim, ExportedProgram
 from torch.fx.experimental import _config
@@ -72,24 +75,32 @@ def trace(
         except RuntimeError as failed:  # the base of what torch raises if it cannot follow a program
             error = failed
             continue
-        allow_sizes_of_one(program)
+        if not any(guard.is_own for guard in guards if isinstance(guard.condition, sympy.Ne)):
+            allow_sizes_of_one(program)
         return program, find_fixed(program, arguments, open_axes, guards)
     assert error is not None
     raise error
 
 
-Guards = list[tuple[Any, int]]
-"""What torch takes for given about sizes, each with the line of the source at which it does; 0 if that is not known."""
+@dataclass(frozen=True)
+class Guard:
+    """What torch takes for given about sizes, and the line of the source at which it does; 0 if that is not known.
+
+    It is the source's own if the source asks for it (`if size == 1:`), and not torch, which chooses a kernel."""
+
+    condition: Any
+    line: int
+    is_own: bool
 
 
 @contextmanager
-def noted_guards(source: str) -> Iterator[Guards]:
+def noted_guards(source: str) -> Iterator[list[Guard]]:
     """Note what torch takes for given while it traces."""
-    guards: Guards = []
+    guards: list[Guard] = []
     log = ShapeEnv._log_guard
 
     def note(self: ShapeEnv, prefix: str, guard: Any, forcing_spec: bool) -> None:
-        guards.append((guard, _line_of(source)))
+        guards.append(Guard(guard, _line_of(source), _asker() == source))
         log(self, prefix, guard, forcing_spec)
 
     with patch.object(ShapeEnv, "_log_guard", note):
@@ -104,10 +115,22 @@ def _line_of(source: str) -> int:
     return 0 if frame is None else frame.f_lineno
 
 
+def _asker() -> str:
+    """Return the file of the code that asks about a size: the innermost outside of the machinery of symbolic sizes."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_MACHINERY):
+        frame = frame.f_back
+    return "" if frame is None else frame.f_code.co_filename
+
+
+_MACHINERY = (__file__, str(Path(torch.fx.experimental.__file__).parent), torch.__file__, contextlib.__file__)
+
+
 def allow_sizes_of_one(program: ExportedProgram) -> None:
     """Let the program take sizes of one where torch refuses them only since it has chosen a kernel for others.
 
-    The program is the same for both: an operator that does not take a size of one would refuse it by itself."""
+    The program is the same for both: an operator that does not take a size of one would refuse it by itself. Not for a
+    source that asks itself whether a size is one, and computes something else then."""
     program._guards_code = [guard for guard in program._guards_code if not _NOT_ONE.fullmatch(guard)]
 
 
@@ -117,12 +140,13 @@ _NOT_ONE = re.compile(rf"(?!.*\b(?:and|or|not)\b)[^=<>]* != 1|{_SIZE} (?:> 1|>= 
 
 
 def find_fixed(
-    program: ExportedProgram, arguments: Sequence[Any], open_axes: Sequence[Sequence[int]], guards: Guards
+    program: ExportedProgram, arguments: Sequence[Any], open_axes: Sequence[Sequence[int]], guards: Sequence[Guard]
 ) -> list[FixedSize]:
     """Return the sizes that should be open, and of which torch takes a number for given."""
     names = iter(program.graph_signature.user_inputs)
     held = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
-    equal = [(guard, line) for guard, line in guards if isinstance(guard, sympy.Eq) and not guard.has(Mod, PythonMod)]
+    told = [(guard.condition, guard.line) for guard in guards]
+    equal = [(guard, line) for guard, line in told if isinstance(guard, sympy.Eq) and not guard.has(Mod, PythonMod)]
     numbers = [(guard, line) for guard, line in equal if guard.lhs.is_number or guard.rhs.is_number]
     fixed: list[FixedSize] = []
     for index, (argument, axes) in enumerate(zip(arguments, open_axes, strict=True)):

@@ -40,6 +40,11 @@ def test_open_sizes_become_symbols(shape: tuple[int | str | None, ...], formula:
     assert onnxlift.profile(relu(*shape)).total.costs.flops.plain() == formula
 
 
+def test_sizes_of_an_input_with_a_long_name_are_short() -> None:
+    model = relu(None, None, name="serving_default_input_2:0")
+    assert onnxlift.profile(model).total.costs.flops.plain() == "n*n_2"
+
+
 def test_a_size_can_be_fixed_by_the_name_of_the_model_or_by_ours() -> None:
     for name in ("batch-size", "batch_size"):
         assert onnxlift.profile(relu("batch-size", 3), dims={name: 5}).total.costs.flops.plain() == 15

@@ -26,6 +26,7 @@ from onnxlift.workbench.sizes import fix_sizes
 from .settling import settle_sizes
 
 _NAMELESS = frozenset({"", "?", "-1", "None", "unk"})
+_LONGEST_PLACE = 16
 
 
 @dataclass
@@ -98,7 +99,7 @@ def _name_sizes(model: ir.Model) -> dict[str, str]:
                 sizes.append(own)
                 continue
             if own not in names or not own:
-                wanted = _word(own) if own and not is_invented_size(own) else _word(f"{value.name}_{axis}")
+                wanted = _word(own) if own and not is_invented_size(own) else _place(value, axis)
                 name = _fresh(wanted, taken)
                 taken.add(name)
                 names[own or name] = name
@@ -107,6 +108,12 @@ def _name_sizes(model: ir.Model) -> dict[str, str]:
                 sizes.append(names[own])
         value.shape = ir.Shape(sizes)
     return names
+
+
+def _place(value: ir.Value, axis: int) -> str:
+    """Return a name for a size that has none: by its place, `x_0`, or `n` if that would be long in a formula."""
+    name = _word(f"{value.name}_{axis}")
+    return name if len(name) <= _LONGEST_PLACE else "n"
 
 
 def _word(text: str) -> str:

@@ -294,6 +294,11 @@ def test_a_function_that_is_called_twice_cannot_have_two_weights() -> None:
     lifted = onnxlift.lift(model)
     same = lifted.update(lifted.state_dict, verify=False)
     assert same.to_bytes() == model.SerializeToString()
+    one, other = lifted.state_dict
+    both = {one: lifted.state_dict[one] + 1, other: lifted.state_dict[other] + 1}
+    assert lifted.update(both).passed
+    report = lifted.update({**both, other: lifted.state_dict[other]})
+    assert not report.passed and other in report.lost
 
 
 def test_a_result_that_does_not_lift_to_the_weights_has_not_passed(monkeypatch: pytest.MonkeyPatch) -> None:

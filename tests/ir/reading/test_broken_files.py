@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
+import onnx
 import pytest
 
 from ir.reading.broken_files import TABLE, BrokenFile
@@ -21,3 +25,13 @@ def test_says_what_is_wrong(broken: BrokenFile, tmp_path: Path) -> None:
     assert broken.says in message
     assert "\n" not in message
     assert len(message) < 1000
+
+
+def test_a_name_that_is_no_text_is_an_answer_with_the_protobuf_in_plain_python() -> None:
+    """Which refuses it while it parses; the compiled one hands out bytes."""
+    model = onnx.ModelProto(ir_version=10, graph=onnx.GraphProto(name="name"))
+    data = model.SerializeToString().replace(b"name", b"n\xa0me")
+    code = f"import onnxlift\ntry:\n    onnxlift.lift({data!r})\nexcept onnxlift.LoadError as error:\n    print(error)"
+    environment = {**os.environ, "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "python"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert "is not an ONNX model, or a damaged one" in done.stdout, done.stdout

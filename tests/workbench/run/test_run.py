@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
-import onnxruntime_extensions
 import pytest
 from onnx import parser
 
@@ -144,10 +144,19 @@ def test_operators_in_python_run_in_the_main_graph_and_in_branches(tmp_path: Pat
     assert "ran 2 nodes" in str(report)
 
 
+def extensions_library() -> Path:
+    """The library of onnxruntime_extensions. To import the package would make protobuf slow in all children of the
+    tests after this one: it sets a variable of the environment."""
+    spec = find_spec("onnxruntime_extensions")
+    assert spec is not None and spec.submodule_search_locations is not None
+    (library,) = Path(spec.submodule_search_locations[0]).glob("_extensions_pydll*.so")
+    return library
+
+
 def test_a_library_of_operators_and_operators_that_it_registers_from_python(tmp_path: Path) -> None:
     text = """<ir_version: 10, opset_import: ["" : 20, "ai.onnx.contrib" : 1]>
     g (string[n] x) => (string[n] y) { y = ai.onnx.contrib.StringUpper(x) }"""
-    words, library = tmp_path / "words.txt", onnxruntime_extensions.get_library_path()
+    words, library = tmp_path / "words.txt", extensions_library()
     words.write_text("lift\nonnx\n")
     report = onnxlift.run(parser.parse_model(text), inputs=words, custom_ops=library)
     assert report["y"].tolist() == ["LIFT", "ONNX"]

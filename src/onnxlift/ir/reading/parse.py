@@ -77,7 +77,7 @@ def _parse(data: memoryview, source: DataFile | memoryview, store: TensorStore, 
     try:
         model.ParseFromString(cut_weights(data, lambda offset, length: store.put(StoredBytes(source, offset, length))))
         problem = "" if model.HasField("graph") else "it holds no graph"
-    except (WireError, DecodeError) as error:
+    except (WireError, DecodeError, UnicodeDecodeError) as error:  # the last if protobuf runs as plain Python
         problem = "subgraphs are nested too deeply" if "MaxDepth" in str(error) else str(error)
     if problem:
         guess = looks_like(bytes(data[:512]))

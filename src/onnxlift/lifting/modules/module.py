@@ -116,7 +116,8 @@ class Module:
         if not self.has_numbers:
             return "nn.Module"
         given = {path[0] for path, member in self.members.items() if not isinstance(member, Stored)}
-        added = {path[0] for path, member in self.members.items() if isinstance(member, Stored) and len(path) > 1}
+        stored = [path for path, member in self.members.items() if isinstance(member, Stored)]
+        added = {path[0] for path in stored if len(path) > 1 and path[0].isdigit()}
         return container(given | added) if is_list(given) else "nn.ModuleDict"
 
     def name_of(self, target: object) -> Path:

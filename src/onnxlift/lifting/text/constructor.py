@@ -50,7 +50,8 @@ class Constructor:
         members = self.module.members
         if self.module.has_numbers:
             held = {path: member for path, member in members.items() if not isinstance(member, Stored)}
-            yield f"    super().__init__({self._entries(held) if held else ''})"
+            entries = self._entries(held, is_dict=self.module.base == "nn.ModuleDict") if held else ""
+            yield f"    super().__init__({entries})"
             members = {path: m for path, m in members.items() if isinstance(m, Stored)}
         elif self.module.derived is not None:
             yield f"    {self._made(self.module.derived, 'super().__init__')}"
@@ -186,21 +187,23 @@ class Constructor:
         kind = container(names) if not held else "nn.ParameterList" if is_list(names) else "nn.ParameterDict"
         return f"{kind}({self._entries(group, above)})"
 
-    def _entries(self, group: Mapping[Path, Layer | Stored | Module], above: Path = ()) -> str:
-        """Write the argument of a container of these members: a list, a generator or a dictionary. `above` is the path
-        of the container."""
+    def _entries(
+        self, group: Mapping[Path, Layer | Stored | Module], above: Path = (), *, is_dict: bool = False
+    ) -> str:
+        """Write the argument of a container of these members: a list, a generator or a dictionary (in any case if it
+        `is_dict`). `above` is the path of the container."""
         parts: dict[str, dict[Path, Layer | Stored | Module]] = {}
         for path, member in group.items():
             parts.setdefault(path[0], {})[path[1:]] = member
         if all(name.isdecimal() for name in parts):  # a list with gaps: entries without weights are not in it
             parts = {name: parts[name] for name in sorted(parts, key=int)}
-        if is_list(set(parts)) and all(() in inner for inner in parts.values()):
+        if not is_dict and is_list(set(parts)) and all(() in inner for inner in parts.values()):
             return listed([parts[str(i)][()] for i in range(len(parts))], self, starred=False)
         texts = {
             name: self.member(inner[()]) if () in inner else self._container(inner, (*above, name))
             for name, inner in parts.items()
         }
-        if is_list(set(texts)):
+        if not is_dict and is_list(set(texts)):
             ordered = [texts[str(i)] for i in range(len(texts))]
             is_one = len(ordered) > 1 and len(set(ordered)) == 1
             return f"{ordered[0]} for _ in range({len(ordered)})" if is_one else f"[{', '.join(ordered)}]"

@@ -213,7 +213,9 @@ def test_a_bare_parameter_of_a_numbered_module_has_its_key() -> None:
     assert "self[1].melW" in lifted.source
 
 
-@pytest.mark.parametrize("others", [(), ("1.stft.conv",), ("0", "2")], ids=["alone", "module", "layers"])
+@pytest.mark.parametrize(
+    "others", [(), ("1.stft.conv",), ("0",), ("0", "2")], ids=["alone", "module", "layer", "layers"]
+)
 @pytest.mark.parametrize("number", ["0", "1", "3"])
 def test_a_bare_parameter_of_a_numbered_module_is_found(others: tuple[str, ...], number: str) -> None:
     others = tuple(name for name in others if name != number)

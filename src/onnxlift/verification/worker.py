@@ -47,7 +47,7 @@ def serve(answer: Callable[[dict[str, Any]], Answer], task: dict[str, Any]) -> N
     for line in sys.stdin:
         try:
             found = answer(json.loads(line))
-        except Exception as error:
+        except Exception as error:  # ONNX Runtime and torch raise errors of no common type; the child must answer
             found = error_answer(error, task)
         print(json.dumps(found), file=answers, flush=True)
 

@@ -68,8 +68,9 @@ def _type_proto(value: ir.Value) -> onnx.TypeProto:
     shape: Shape | None = shape_of(value)
     if isinstance(value.type, ir.TensorType):
         return onnx.helper.make_tensor_type_proto(value.type.dtype, shape)
+    assert value.type is not None  # `ask_schema` asks only about nodes whose inputs all have a type
     proto = onnx.TypeProto()
-    ir.serde.serialize_type_into(proto, value.type)  # type: ignore[arg-type]
+    ir.serde.serialize_type_into(proto, value.type)
     if value.shape is not None:
         ir.serde.serialize_shape_into(proto, value.shape)
     return proto

@@ -79,7 +79,7 @@ def loading() -> Iterator[None]:
     """Let whatever goes wrong leave as a LoadingError."""
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # loading a stranger's model or code can raise anything; it is told as the cause
         raise LoadingError from error
 
 

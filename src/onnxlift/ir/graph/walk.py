@@ -68,10 +68,17 @@ def all_nodes(graph: ir.Graph) -> Iterator[ir.Node]:
     """Yield the nodes of `graph`, each followed by the nodes of its subgraphs, at any depth.
 
     (onnx-ir's own method fails on an attribute that refers to an attribute of the function around it.)"""
-    for node in graph:
-        yield node
-        if node.attributes.data:
-            yield from inner_nodes(node)
+    # A stack rather than recursion: generators in generators hand each node through all depths.
+    stack = [iter(graph)]
+    while stack:
+        for node in stack[-1]:
+            yield node
+            inner = subgraphs(node) if node.attributes.data else []
+            if inner:
+                stack.extend(iter(body) for body in reversed(inner))
+                break
+        else:
+            stack.pop()
 
 
 def inner_nodes(node: ir.Node) -> Iterator[ir.Node]:

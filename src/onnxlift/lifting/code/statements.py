@@ -112,10 +112,17 @@ def expressions(statement: Statement) -> tuple[Expr, ...]:
 
 def walk_statements(block: Block) -> Iterator[Statement]:
     """Yield all statements of `block` and of the blocks nested in it, in the order of the text."""
-    for statement in block.statements:
-        yield statement
-        for inner in blocks(statement):
-            yield from walk_statements(inner)
+    # A stack rather than recursion: generators in generators hand each statement through all depths.
+    stack = [iter(block.statements)]
+    while stack:
+        for statement in stack[-1]:
+            yield statement
+            inner = blocks(statement)
+            if inner:
+                stack.extend(iter(under.statements) for under in reversed(inner))
+                break
+        else:
+            stack.pop()
 
 
 def copy_of(statement: Statement) -> Statement:

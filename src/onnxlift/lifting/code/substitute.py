@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -18,11 +19,16 @@ def substitute(expr: Expr, new: Replacement) -> Expr:
     found = new(expr)
     if found is not None:
         return found
-    changed = copy.copy(expr)
-    slots = ("_expr",) if isinstance(expr, Wrapped) else type(expr).__slots__
-    for slot in slots:
-        setattr(changed, slot, _substituted(getattr(expr, slot), new))
-    return expr if all(a is b for a, b in zip(children(expr), children(changed), strict=True)) else changed
+    if not children(expr):
+        return expr
+    changed = expr
+    for slot in ("_expr",) if isinstance(expr, Wrapped) else type(expr).__slots__:
+        old = getattr(expr, slot)
+        part = _substituted(old, new)
+        if part is not old:
+            changed = copy.copy(expr) if changed is expr else changed
+            setattr(changed, slot, part)
+    return changed
 
 
 def _substituted(part: Any, new: Replacement) -> Any:
@@ -31,9 +37,11 @@ def _substituted(part: Any, new: Replacement) -> Any:
         case Expr():
             return substitute(part, new)
         case tuple():
-            return tuple(_substituted(item, new) for item in part)
+            items = tuple(_substituted(item, new) for item in part)
+            return part if all(map(operator.is_, part, items)) else items
         case dict():
-            return {key: _substituted(item, new) for key, item in part.items()}
+            values = [_substituted(item, new) for item in part.values()]
+            return part if all(map(operator.is_, part.values(), values)) else dict(zip(part, values, strict=True))
     return part
 
 

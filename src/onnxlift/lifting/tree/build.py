@@ -72,7 +72,7 @@ def build_tree(graph: ir.Graph, paths: ModulePaths) -> ModulePlan:
 def divide_nodes(graph: ir.Graph, paths: ModulePaths) -> Division:
     """Divide the nodes of the main graph among modules, by rules 1 to 3, 7 and 8."""
     order = {node: index for index, node in enumerate(graph)}
-    reads = {node: list(outer_reads(node)) for node in order}
+    reads = {node: outer_reads(node) for node in order}
     root = _trie([node for node in order if node not in paths.copies], paths)
     _divide(root, order, paths)
     paths.shortened.clear()
@@ -89,7 +89,7 @@ def build_branch(graph: ir.Graph, paths: ModulePaths, around: ModulePlan) -> Mod
     root.parent = around
     _dissolve_small(root, ChainMap(paths.shortened, paths.by_node), paths.owned)
     _dissolve_divided(root, paths)
-    reads = {node: list(outer_reads(node)) for node in order}
+    reads = {node: outer_reads(node) for node in order}
     settle(root, order, reads)
     find_borders(root, graph, reads)
     return root

@@ -206,7 +206,7 @@ def residual_sum(nodes: Sequence[ir.Node]) -> ir.Node | None:
 
 def find_flow(graph: ir.Graph) -> Flow:
     """Find the line of a graph."""
-    flow = Flow(reads={node: list(outer_reads(node)) for node in graph})
+    flow = Flow(reads={node: outer_reads(node) for node in graph})
     depth: dict[ir.Node, int] = {}
     for node, values in flow.reads.items():
         if node.op_type not in SIZES:

@@ -133,6 +133,13 @@ def test_only_what_is_needed_is_written(tmp_path: Path) -> None:
     assert "initialise" not in source and "json" not in source and "under_all_names" not in source, source
 
 
+def test_a_table_of_which_no_row_is_looked_up_is_initialised_by_its_layer() -> None:
+    g = Graph()
+    x = g.node("Add", g.linear(g.input("x", 3, 4), "fc"), g.weight("positions.weight", 3, 4), name="/Add")
+    source = g.lift(g.node("Cos", x, name="/Cos")).source
+    assert "nn.Embedding(3, 4)" in source and "initialise" not in source, source
+
+
 def test_a_weight_of_several_names_is_found_under_any_of_them(tmp_path: Path) -> None:
     """`save_model` of safetensors keeps one name, and it may be another one than ours."""
     file = written_source(onnxlift.lift(tied(), name="small"), tmp_path)

@@ -256,6 +256,24 @@ def test_sizes_that_a_module_reads_for_others_are_read_by_these() -> None:
     assert text.count("class ") == 2 and "for block in self.blocks:" in text, text
 
 
+def test_sizes_that_a_module_puts_together_for_others_are_put_together_by_these() -> None:
+    """As in an OPT that is exported anew: the first attention makes the sizes of what each block returns."""
+    g = Graph()
+    x, m = g.input("x", "n", "s", 4), g.input("m", "n", "s")
+    counts = g.node("Shape", m, name="/blocks.0/attn/Shape")
+    sizes = g.node("Concat", counts, g.constant("onnx::last", np.array([4])), axis=0, name="/blocks.0/attn/Concat")
+    flat = g.constant("onnx::flat", np.array([-1, 4]))
+    for block in ("blocks.0", "blocks.1"):
+        h = g.node("MatMul", x, g.weight(f"{block}.attn.a.weight", 4, 4), name=f"/{block}/attn/a/MatMul")
+        h = g.node("Sin", h, name=f"/{block}/attn/Sin")
+        h = g.node("MatMul", h, g.weight(f"{block}.attn.b.weight", 4, 4), name=f"/{block}/attn/b/MatMul")
+        h = g.node("Reshape", h, flat, name=f"/{block}/Reshape")
+        h = g.node("Mul", step(g, h, f"{block}.mlp"), h, name=f"/{block}/Mul")
+        x = g.node("Reshape", h, sizes, name=f"/{block}/Reshape_1")
+    text = code(g.lift(g.node("Cos", x, name="/Cos")))
+    assert "for block in self.blocks:" in text and "tuple[" not in text, text
+
+
 @pytest.mark.parametrize(
     ("names", "is_inside", "is_local"),
     [

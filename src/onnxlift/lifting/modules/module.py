@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -231,6 +232,12 @@ def _way(text: str, path: Path, module: Module, indexed: frozenset[Path]) -> str
     return text
 
 
+def is_table(path: Path, member: Layer | Stored | Module) -> bool:
+    """Tell whether the only member of a container is a table of which no row is looked up: `positions.weight`. It is
+    written as the embedding that it was."""
+    return path == ("weight",) and isinstance(member, Stored) and len(member.weight.shape) == 2
+
+
 @dataclass(frozen=True)
 class Entry:
     """One tensor of the state dict, or a constant (a buffer that is not persistent). `layer` is the identity of the
@@ -245,12 +252,15 @@ class Entry:
 def state_entries(module: Module, prefix: Path = ()) -> Iterator[tuple[str, Entry]]:
     """Yield the tensors of the state dict and the constants with their keys, in the order of the modules."""
     own = {} if module.derived is None else {(): module.derived}
+    inside = Counter(path[:end] for path in module.members for end in range(len(path)))
     for path, member in (own | module.members).items():
         full = prefix + module.names(path)
         if isinstance(member, Module):
             yield from state_entries(member, full)
         elif isinstance(member, Stored):
-            yield ".".join(full), Entry(member.weight, member.is_parameter, member.persistent)
+            is_alone = inside[path[:-1]] == 1 and len(path) > 1
+            layer = (member.weight.value,) if is_alone and is_table(path[-1:], member) else ()
+            yield ".".join(full), Entry(member.weight, member.is_parameter, member.persistent, layer)
         else:
             for name, weight in member.weights.items():
                 is_trained = name not in member.buffers and weight.value.dtype in FLOATS

@@ -16,7 +16,7 @@ from onnxlift.lifting.modules.classes.equal_lists import first_of
 from onnxlift.lifting.modules.classes.module_class import ModuleClass
 from onnxlift.lifting.modules.classes.number_groups import LayerClass, Number
 from onnxlift.lifting.modules.loops.dense_blocks import PLAIN_PREFIX, NumberedLayers
-from onnxlift.lifting.modules.module import DICT_METHODS, Module, Stored, container, is_list, reach
+from onnxlift.lifting.modules.module import DICT_METHODS, Module, Stored, container, is_list, is_table, reach
 from onnxlift.lifting.ops.kinds import REQUIRED
 from onnxlift.lifting.ops.layers import Layer
 from onnxlift.lifting.tree.paths import Path
@@ -180,11 +180,13 @@ class Constructor:
             yield f"    {self._put('self', name, self.member(member), member)}"
 
     def _container(self, group: Mapping[Path, Layer | Stored | Module], above: Path) -> str:
-        held = {path[0]: m for path, m in group.items() if isinstance(m, Stored) and len(path) == 1}
-        if set(held) == {"weight"} and len(held["weight"].weight.shape) == 2:
-            return f"nn.Embedding({self._sizes(held['weight'])})"
+        (path, member), *others = group.items()
+        if is_table(path, member) and not others:
+            assert isinstance(member, Stored)
+            return f"nn.Embedding({self._sizes(member)})"
         names = {path[0] for path in group}
-        kind = container(names) if not held else "nn.ParameterList" if is_list(names) else "nn.ParameterDict"
+        holds_tensors = any(isinstance(member, Stored) and len(path) == 1 for path, member in group.items())
+        kind = container(names) if not holds_tensors else "nn.ParameterList" if is_list(names) else "nn.ParameterDict"
         return f"{kind}({self._entries(group, above)})"
 
     def _entries(

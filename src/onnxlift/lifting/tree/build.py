@@ -305,11 +305,14 @@ def _hoist_shared(root: ModulePlan, graph: ir.Graph, reads: dict[ir.Node, list[i
         for value in values:
             users.setdefault(value, []).append(node)
     moved: set[ModulePlan] = set()
+    sizes: set[ir.Node] = set()  # of what comes from outside
     for node in graph:
         plan = home[node]
+        if _is_size_from_outside(node, plan, home, sizes):
+            sizes.add(node)
         places = [home[user] for value in node.outputs for user in users.get(value, ())]
         inside = [p for p in places if is_within(p, plan)]
-        if plan is root or len(inside) == len(places) or not (inside or _is_size_from_outside(node, plan, home)):
+        if plan is root or len(inside) == len(places) or not (inside or node in sizes):
             continue
         target = plan
         while not all(is_within(p, target) for p in places):
@@ -324,12 +327,15 @@ def _hoist_shared(root: ModulePlan, graph: ir.Graph, reads: dict[ir.Node, list[i
         plan.items = [i for i in plan.items if isinstance(i, ModulePlan) or home[i] is plan]
 
 
-def _is_size_from_outside(node: ir.Node, plan: ModulePlan, home: Mapping[ir.Node, ModulePlan]) -> bool:
-    """Tell whether a node of a plan measures what comes from outside: anybody can do that."""
-    if node.op_type not in SIZES or node.inputs[0] is None:
+def _is_size_from_outside(
+    node: ir.Node, plan: ModulePlan, home: Mapping[ir.Node, ModulePlan], sizes: Collection[ir.Node]
+) -> bool:
+    """Tell whether a node of a plan measures what comes from outside, or only computes with such `sizes` and constants:
+    anybody can do that."""
+    if node.op_type not in SIZES and not all("dims" in value.meta for value in node.outputs):
         return False
-    producer = node.inputs[0].producer()
-    return producer is None or producer not in home or not is_within(home[producer], plan)
+    producers = (value.producer() for value in node.inputs if value is not None)
+    return all(p is None or p in sizes or p not in home or not is_within(home[p], plan) for p in producers)
 
 
 def _slice(

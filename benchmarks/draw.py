@@ -11,7 +11,7 @@ end of the model: lines for these would cross the whole picture.
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 
 import numpy as np
@@ -53,7 +53,10 @@ def residual_blocks(nodes: int) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9, producer_name="pytorch")
 
 
-def main(sizes: list[int]) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("nodes", type=int, nargs="*", metavar="NODES", default=[500, 5_000, 50_000])
+    sizes = parser.parse_args().nodes
     print(
         f"{'nodes':>8}  {'drawn as':8}  {'boxes':>8}  {'edges':>8}  {'picture s':>10}  {'layout, SVG s':>13}  {'MB':>6}"
     )
@@ -74,4 +77,4 @@ def main(sizes: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    main([int(argument) for argument in sys.argv[1:]] or [500, 5_000, 50_000])
+    main()

@@ -38,7 +38,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import onnxlift
-from onnxlift.verification import child
+from onnxlift.verification.children import child
 from onnxlift.workbench.export import ExportError
 
 BARS = {"small CNN": 1.3, "ResNet": 1.1, "transformer": 0.9}
@@ -220,18 +220,17 @@ class _Peak:
     bytes = 0
 
     def __enter__(self) -> None:
-        self._field = child._field
+        self._memory_of = child.memory_of
 
-        def watched(path: Path, name: str) -> int | None:
-            found = self._field(path, name)
-            if name == "RssAnon:" and found is not None:
-                self.bytes = max(self.bytes, found)
+        def watched(pid: int) -> int | None:
+            found = self._memory_of(pid)
+            self.bytes = max(self.bytes, found or 0)
             return found
 
-        child._field = watched
+        child.memory_of = watched
 
     def __exit__(self, *error: object) -> None:
-        child._field = self._field
+        child.memory_of = self._memory_of
 
 
 def _write_large(path: Path, layers: int) -> None:

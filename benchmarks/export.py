@@ -7,9 +7,11 @@
 `corpus` exports the golden models, the architectures of benchmarks/fidelity.py with both exporters of PyTorch, and the
 models of packages (benchmarks/packages.py), each compared with ONNX Runtime. It prints one line each, and at the end
 what data decides. `speed` compiles models by `--aoti`, and prints the median of the ratio of their time and ONNX
-Runtime's: all run in turn, in one process, with one thread. Without a FILE it builds a MobileNet-v2, a ResNet-50 and a
-DeiT with random weights. Sizes are fixed, unless they are to be `--open`. `memory` exports a model with that many
-megabytes of weights, and prints the peak of memory that the child has taken, as a multiple of the weights.
+Runtime's: all run in turn, in one process, with one thread. `floor` is the time that the model's multiplications would
+take if all ran as fast as those of two large matrices do, so that no engine can be much below it. Without a FILE it
+builds the networks of speed_networks.py with random weights. Sizes that a model leaves open are fixed (to `--batch`),
+unless they are to be `--open`. `memory` exports a model with that many megabytes of weights, and prints the peak of
+memory that the child has taken, as a multiple of the weights.
 """
 
 from __future__ import annotations
@@ -27,7 +29,6 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
@@ -38,7 +39,9 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import onnxlift
+from onnxlift.ir.load import load
 from onnxlift.verification.children import child
+from onnxlift.verification.inputs import make_inputs
 from onnxlift.workbench.export import ExportError
 
 BARS = {"small CNN": 1.3, "ResNet": 1.1, "transformer": 0.9}
@@ -115,45 +118,26 @@ def _in_silence() -> None:
 
 
 def speed(options: argparse.Namespace) -> int:
-    from transformers import DeiTConfig, MobileNetV2Config, ResNetConfig
-
-    built: dict[str, tuple[str, Any]] = {
-        "mobilenet_v2": ("small CNN", MobileNetV2Config()),
-        "resnet_50": ("ResNet", ResNetConfig(num_labels=1000)),
-        "deit_tiny": (
-            "transformer",
-            DeiTConfig(hidden_size=192, num_attention_heads=3, intermediate_size=768, num_labels=1000),
-        ),
-    }
-    print(f"{'of ONNX Runtime':24}{'eager':>8}{'aoti':>8}{'bar':>8}{'compiled in':>14}", flush=True)
+    print(f"{'of ONNX Runtime':24}{'eager':>8}{'aoti':>8}{'floor':>8}{'bar':>8}{'compiled in':>14}", flush=True)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         files = {path.stem: ("", path) for path in options.files}
         if not files:
-            for name, (kind, config) in built.items():
+            from speed_networks import KINDS, save
+
+            for name, kind in KINDS.items():
                 files[name] = (kind, folder / f"{name}.onnx")
                 with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=_in_silence) as pool:
-                    pool.submit(_build, config, folder / f"{name}.onnx").result()
+                    pool.submit(save, name, folder / f"{name}.onnx").result()
         missed = 0
         for name, (kind, path) in files.items():
             ratios, seconds = _measure(path, folder / f"{name}.pt2", options)
             bar = BARS.get(kind)
             missed += bar is not None and ratios["aoti"] > bar
             shown = "-" if bar is None else f"{bar:.2f}"
-            print(f"{name:24}{ratios['eager']:8.2f}{ratios['aoti']:8.2f}{shown:>8}{seconds:12.0f} s", flush=True)
+            told = "".join(f"{ratios[column]:8.2f}" for column in ("eager", "aoti", "floor"))
+            print(f"{name:24}{told}{shown:>8}{seconds:12.0f} s", flush=True)
     return 1 if missed else 0
-
-
-def _build(config: Any, path: Path) -> None:
-    import torch
-    from transformers import AutoModelForImageClassification
-
-    torch.manual_seed(0)
-    model = AutoModelForImageClassification.from_config(config).eval()
-    names = {"input_names": ["pixel_values"], "output_names": ["logits"]}
-    axes = {"pixel_values": {0: "batch"}, "logits": {0: "batch"}}
-    model.config.return_dict = False
-    torch.onnx.export(model, (torch.randn(2, 3, 224, 224),), path, dynamo=False, dynamic_axes=axes, **names)
 
 
 def _measure(path: Path, package: Path, options: argparse.Namespace) -> tuple[Mapping[str, float], float]:
@@ -166,20 +150,25 @@ def _measure(path: Path, package: Path, options: argparse.Namespace) -> tuple[Ma
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(path, settings, providers=["CPUExecutionProvider"])
-    (given,) = session.get_inputs()
-    shape = [size if isinstance(size, int) else options.batch for size in given.shape]
+    shapes = {
+        each.name: [size if isinstance(size, int) else options.batch for size in each.shape]
+        for each in session.get_inputs()
+    }
     start = time.monotonic()
-    report = onnxlift.export(path, aoti=True, shapes={} if options.open else {given.name: shape}, timeout=3600)
+    report = onnxlift.export(path, aoti=True, shapes={} if options.open else shapes, timeout=3600)
     seconds = time.monotonic() - start
     assert report.passed, report
     report.save(package)
     fast, module = torch._inductor.aoti_load_package(str(package)), onnxlift.lift(path).module()
-    x = torch.from_numpy(np.random.default_rng(0).standard_normal(shape).astype(np.float32))
-    feeds = {given.name: x.numpy()}
+    feeds = make_inputs(load(path).graph, shapes=shapes)
+    arguments = [torch.from_numpy(value) for value in feeds.values()]
+    square = torch.randn(512, 512)
+    packed = torch.ops.mkldnn._linear_pointwise
     subjects: dict[str, Callable[[], object]] = {
         "ort": lambda: session.run(None, feeds),
-        "eager": lambda: module(x),
-        "aoti": lambda: fast(x),
+        "matrices": lambda: packed(square, square, None, "none", [], ""),
+        "eager": lambda: module(*arguments),
+        "aoti": lambda: fast(*arguments),
     }
     times: dict[str, list[float]] = {name: [] for name in subjects}
     for start_at in range(options.rounds):
@@ -190,8 +179,10 @@ def _measure(path: Path, package: Path, options: argparse.Namespace) -> tuple[Ma
             for _ in range(3):
                 subjects[name]()
             times[name].append(time.process_time() - begin)
-    pairs = {name: zip(times[name], times["ort"], strict=True) for name in ("eager", "aoti")}
-    return {name: statistics.median(ours / theirs for ours, theirs in each) for name, each in pairs.items()}, seconds
+    pairs = {name: zip(times[name], times["ort"], strict=True) for name in ("eager", "aoti", "matrices")}
+    ratios = {name: statistics.median(ours / theirs for ours, theirs in each) for name, each in pairs.items()}
+    macs = onnxlift.profile(path, shapes=shapes).to_dict()["total"]["macs"]
+    return ratios | {"floor": ratios["matrices"] * macs / 512**3}, seconds
 
 
 # How much memory it takes
@@ -258,7 +249,7 @@ def main() -> int:
     part.add_argument("--timeout", type=float, default=300.0)
     part = parts.add_parser("speed", help="how fast compiled packages are")
     part.set_defaults(run=speed)
-    part.add_argument("files", type=Path, nargs="*", metavar="FILE", help="models with one input")
+    part.add_argument("files", type=Path, nargs="*", metavar="FILE", help="models to compile, in the place of ours")
     part.add_argument("--batch", type=int, default=1)
     part.add_argument("--rounds", type=int, default=30)
     part.add_argument("--open", action="store_true", help="leave sizes open")

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
-WITHOUT_A_COMMAND = {"odd_shapes.py", "watching.py"}
+WITHOUT_A_COMMAND = {"odd_shapes.py", "speed_networks.py", "watching.py"}
 """Files that others import."""
 
 # One process for all: what they import takes longer than the rest.

@@ -1,7 +1,8 @@
 """Compile a traced program to machine code by AOTInductor, for the CPU of this machine, as fast as torch can make it.
 
 This is called in the child process only. What makes it fast: constants are frozen, so that they can be folded and laid
-out as the kernels want them, and convolutions work with channels last.
+out as the kernels want them, convolutions work with channels last, and products of a single row are sums, which are
+fused with their neighbours (small_products.py).
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from unittest.mock import patch
 import torch
 from torch.export import ExportedProgram
 
+from .small_products import write_small_products_as_sums
+
 SETTINGS: Mapping[str, Any] = {"freezing": True, "layout_optimization": True}
 
 
 def compile_package(program: ExportedProgram, product: Path, metadata: Mapping[str, str]) -> None:
     """Write the package: a shared library with its constants, which needs no source and no Python."""
+    write_small_products_as_sums(program)
     settings = {**SETTINGS, "aot_inductor.metadata": dict(metadata)}
     # What is compiled on the way lies beside the package, and goes with it. (Torch would keep it for the next time.)
     cache = {"TORCHINDUCTOR_CACHE_DIR": str(product.with_suffix(".cache"))}

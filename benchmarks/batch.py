@@ -33,6 +33,7 @@ ROOT = Path(__file__).parents[1]
 POISON = ROOT / "tests" / "workbench" / "batch" / "poison"
 STEPS: list[Any] = [{"lint": {"fail_on": "error"}}, "simplify", "convert"]
 BARE: list[Any] = [{"lint": {"fail_on": "error"}}, {"simplify": {"verify": False}}, "convert"]
+VERIFIED: list[Any] = ["convert", "verify"]
 KINDS = ("Crash", "Hang", "Hoard", "garbage")
 
 
@@ -110,7 +111,7 @@ def looped(tasks: list[dict[str, Any]]) -> None:
 
 def compare(folder: Path, models: list[Path], size: int, title: str, steps: list[Any]) -> None:
     """Print the ratios of the three ways, chunk by chunk, and in all."""
-    from onnxlift.workbench.batch.children import WARM_UPS, Children, Limits
+    from onnxlift.workbench.batch.children import MOST_WARM_UPS, Children, Limits
     from onnxlift.workbench.batch.config import read_config
     from onnxlift.workbench.batch.plan import make_plan
     from onnxlift.workbench.batch.server import warm_up
@@ -124,7 +125,7 @@ def compare(folder: Path, models: list[Path], size: int, title: str, steps: list
     tasks = [dict(each.task) for each in plan.models]
     packages = needed_packages(config.steps)
     limits = Limits.of(600, None, 2)
-    warm_up("work", packages, WARM_UPS)
+    warm_up("work", packages, MOST_WARM_UPS)
     with Children("work", packages, jobs=1) as one, Children("work", packages, jobs=2) as two:
         for children in (one, two):
             list(children.run(tasks[:size], limits))
@@ -203,6 +204,7 @@ def main() -> None:
         for number, path in enumerate(models):
             onnx.save(network(number), path)
         compared = models[: options.compared]
+        compare(folder, compared, options.chunk, "convert, verify", VERIFIED)
         compare(folder, compared, options.chunk, "lint, simplify with its comparison, convert", STEPS)
         compare(folder, compared, options.chunk, "lint, simplify without a comparison, convert", BARE)
         for number in range(options.poisoned):

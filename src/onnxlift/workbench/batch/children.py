@@ -21,8 +21,10 @@ from onnxlift.verification.children.processes import free_memory
 SERVER = "onnxlift.workbench.batch.server"
 READY = b"ready\n"
 PATIENCE = 10
-WARM_UPS, MANY = 2, 8
-"""So often a server works on models of its own first, if so many others wait for it."""
+MOST_WARM_UPS, MODELS_A_WARM_UP = 10, 8
+"""So often at most a server works on models of its own first, once for so many others that wait for it.
+
+Python makes code faster that has run some times, and ten times take a second."""
 MOST_TRIES = 2
 """So often a task is begun whose server dies with it."""
 
@@ -76,7 +78,7 @@ class Children:
 
     def run(self, tasks: Sequence[Mapping[str, Any]], limits: Limits) -> Iterator[tuple[int, Ended]]:
         """Do the tasks, `jobs` at a time, and yield the number of each with how it has ended, as they end."""
-        self._rounds = WARM_UPS if max(len(tasks), self.expected) >= MANY else 0
+        self._rounds = min(max(len(tasks), self.expected) // MODELS_A_WARM_UP, MOST_WARM_UPS)
         waiting = deque((number, dict(task), 1) for number, task in enumerate(tasks))
         running: dict[int, tuple[dict[str, Any], int]] = {}
         while waiting or running:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
+import numpy as np
 import onnx_ir as ir
 import pytest
+from onnx import numpy_helper
 
-from onnxlift.ir.origin.tensors import mark_computed, mark_told
+from onnxlift.ir.origin.tensors import mark_computed, mark_made, mark_told
 from onnxlift.rewriting.simplifying import cast_chains, common_subexpressions, constant_folding, constant_if, no_ops
 from rewriting.graphs import apply, normal_form, operators, parse
 
@@ -78,6 +82,26 @@ def test_results_much_larger_than_their_inputs_are_not() -> None:
     model = normal_form(parse(text))
     assert constant_folding.run(model) == 1
     assert "a" in model.graph.initializers
+
+
+@pytest.mark.parametrize(
+    ("rows", "for_runtime", "folded"),
+    [(1000, False, 0), (1000, True, 1), (9000, True, 0)],
+    ids=["2 MB in source", "2 MB for a runtime", "18 MB for a runtime"],
+)
+@pytest.mark.parametrize("node", ["c = Add(a, b)", "c = Expand(b, s)"], ids=["computed", "repeated"])
+def test_a_runtime_is_given_larger_results_unless_they_only_repeat(
+    rows: int, for_runtime: bool, folded: int, node: str
+) -> None:
+    model = parse(f"g (float[n] x) => (y) {{ {node} y = Add(x, c) }}")
+    arrays = {"a": np.zeros((rows, 1)), "b": np.zeros((1, 500)), "s": np.array([rows, 500])}
+    for name in re.findall(r"\b[abs]\b", node):
+        kind = np.int64 if name == "s" else np.float32
+        model.graph.initializer.append(numpy_helper.from_array(arrays[name].astype(kind), name))
+    graph = normal_form(model)
+    for value in graph.graph.initializers.values():
+        mark_made(value, "no parameter")
+    assert constant_folding.run(graph, for_runtime=for_runtime) == (folded if "Add" in node else 0)
 
 
 @pytest.mark.parametrize(("windows", "folded"), [(64, 1), (256, 0)], ids=["615 KB", "2.5 MB"])

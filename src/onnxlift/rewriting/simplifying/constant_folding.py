@@ -12,7 +12,8 @@ The second rule is for biases that an exporter has joined. Neither applies if
 - it only gives a buffer new axes, and the exporter tells the name of the buffer. PyTorch's newer exporter does so in
   front of a lookup (`biases[:, self.index]`). The idioms take the axes off again, and the buffer keeps its name.
 - the result is larger than the inputs by more than 1 MiB, so that the file would grow (`ConstantOfShape`, `Expand`,
-  `Tile`).
+  `Tile`). For a runtime, which would compute it at each start, what is computed may grow by 16 MiB (the windows of a
+  resampler); what is only filled or repeated is still computed there.
 - the operator draws random numbers, holds graphs, or is not in the table of `ir.evaluate`. This has only operators that
   numpy computes exactly as ONNX defines them. Quantised weights keep their DequantizeLinear for the same reason as
   parameters keep their name.
@@ -34,6 +35,8 @@ from onnxlift.ir.origin.tensors import may_be_trained, origin_of
 from onnxlift.stages import step
 
 _MAX_GROWTH = 1024 * 1024
+_MAX_GROWTH_FOR_RUNTIME = 16 * 1024 * 1024
+_REPEATED = ("ConstantOfShape", "Expand", "Tile")
 _FOLDED = ("onnx::Reshape_", "onnx::Resize_", "onnx::Concat_")
 _NEW_AXES = ("Expand", "Unsqueeze")
 _MAX_INPUT_BYTES = 16 * 1024 * 1024
@@ -44,12 +47,17 @@ _MAX_INPUT_BYTES = 16 * 1024 * 1024
     after={"static-shapes": "integers that inference knows need not be computed, and equal ones can be merged"},
     repeats=True,
 )
-def run(model: ir.Model) -> int:
+def run(model: ir.Model, *, for_runtime: bool = False) -> int:
     """Fold nodes with constant inputs; return how many."""
-    return sweep(model, {tuple(sorted(EVALUATED)): _computed, "Split": _split})
+
+    def visit(edit: Edit, node: ir.Node) -> None:
+        is_large = for_runtime and node.op_type not in _REPEATED
+        _computed(edit, node, _MAX_GROWTH_FOR_RUNTIME if is_large else _MAX_GROWTH)
+
+    return sweep(model, {tuple(sorted(EVALUATED)): visit, "Split": _split})
 
 
-def _computed(edit: Edit, node: ir.Node) -> None:
+def _computed(edit: Edit, node: ir.Node, growth: int) -> None:
     if len(node.outputs) != 1:
         return
     tensors = [constant(value) for value in node.inputs]
@@ -58,7 +66,7 @@ def _computed(edit: Edit, node: ir.Node) -> None:
     if any(may_be_trained(value) and not _is_folded(value) for value in node.inputs) or _shapes_buffer(node):
         return
     size = sum(tensor.nbytes for tensor in tensors if tensor is not None)
-    limit = size + _MAX_GROWTH
+    limit = size + growth
     if size > _MAX_INPUT_BYTES or not _fits(node.outputs[0], limit) or not tensors:
         return
     if node.op_type == "Identity" and edit.is_output(node.outputs[0]):

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from PIL import Image
 
 from onnxlift.cli import main
 from workbench.quantize.networks import convnet, samples
@@ -80,3 +81,16 @@ def test_pipes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
     assert not caught.value.code and "weights in 8 bits" in capsys.readouterr().err
     names = [tensor.name for tensor in onnx.load_from_string(written.getvalue()).graph.initializer]
     assert "w2_quantized" in names
+
+
+def test_pictures_are_samples(run: Run) -> None:
+    random = np.random.default_rng(0)
+    Path("photos").mkdir()
+    for number in range(3):
+        Image.fromarray(random.integers(0, 256, (9, 12, 3), dtype=np.uint8)).save(f"photos/{number}.png")
+    pixels = ["--mean", "0.5", "--std", "0.25,0.25,0.5"]
+    status, out, err = run(
+        "quantize", "net.onnx", "-o", "small.onnx", "--calibrate", "photos", *pixels, "--no-speed", "--json"
+    )
+    assert (status, err) == (0, "")
+    assert json.loads(out)["data"]["samples"] == {"calibrated": 3, "measured": 3, "made_up": False}

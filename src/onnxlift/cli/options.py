@@ -66,6 +66,15 @@ Memory = Annotated[
     str | None,
     typer.Option("--memory", metavar="SIZE", help="What each run may take: 8GB. By default most of what is free."),
 ]
+Mean = Annotated[
+    str | None, typer.Option("--mean", metavar="NUMBERS", help="Mean of pixels, by channel: 0.485,0.456,0.406.")
+]
+Std = Annotated[
+    str | None, typer.Option("--std", metavar="NUMBERS", help="Standard deviation of pixels: 0.229,0.224,0.225.")
+]
+Fit = Annotated[
+    str, typer.Option("--fit", metavar="crop|stretch|pad", help="How a picture gets the size of the input.")
+]
 Provider = Annotated[
     list[str] | None,
     typer.Option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .changing import Change, changes_models
-from .options import Force, Models
+from .options import Fit, Force, Mean, Models, Std, parse_numbers
 
 if TYPE_CHECKING:
     from onnxlift.workbench.quantize import QuantizeReport
@@ -31,8 +31,8 @@ def quantize(
         typer.Option(
             "--calibrate",
             metavar="DIR|FILE",
-            help="Real samples: a folder of .npz files by the names of inputs, one .npz or .npy file with the samples "
-            "along the first axis, or a Python script with a function `samples` that yields dicts.",
+            help="Real samples: a folder of .npz files by the names of inputs, or of pictures; one .npz or .npy file "
+            "with the samples along the first axis; or a Python script with a function `samples` that yields dicts.",
         ),
     ] = None,
     target_sqnr: Annotated[
@@ -84,6 +84,9 @@ def quantize(
     measure: Annotated[
         int, typer.Option("--measure", min=1, metavar="N", help="On how many samples noise is measured.")
     ] = 16,
+    mean: Mean = None,
+    std: Std = None,
+    fit: Fit = "crop",
     speed: Annotated[bool, typer.Option("--speed/--no-speed", help="Measure the time before and after.")] = True,
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write the report as a page with a plot, too.")
@@ -97,7 +100,7 @@ def quantize(
     decibels (SQNR): 20 dB are a hundredth of noise, and one bit more is about 6 dB. A result is written only if every
     output has 10 dB, or what --target-sqnr asks for.
 
-    Example: onnxlift quantize resnet50.onnx -o int8.onnx --calibrate samples/
+    Example: onnxlift quantize resnet50.onnx -o int8.onnx --calibrate photos/ --mean 0.485,0.456,0.406 --std 0.229
 
     Example: onnxlift quantize resnet50.onnx -o int8.onnx --calibrate samples.npz --target-sqnr 30 --html report.html
 
@@ -130,6 +133,9 @@ def quantize(
         op_types=tuple(op_type or ()),
         keep=tuple(keep or ()),
         measure=measure,
+        mean=parse_numbers(mean),
+        std=parse_numbers(std),
+        fit=fit,
         speed=speed,
     )
 

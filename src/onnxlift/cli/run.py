@@ -15,9 +15,11 @@ from .each import STANDARD, Target, answers, expand, run_each
 from .options import (
     CustomOp,
     Dim,
+    Fit,
     Force,
     Jobs,
     Json,
+    Mean,
     Memory,
     Models,
     Provider,
@@ -25,6 +27,7 @@ from .options import (
     Seed,
     SessionOption,
     Shape,
+    Std,
     Threads,
     Timeout,
     parse_dims,
@@ -83,15 +86,9 @@ def run(
         ),
     ] = None,
     runs: Annotated[int, typer.Option("--runs", min=1, metavar="N", help="Runs that are profiled.")] = 5,
-    mean: Annotated[
-        str | None, typer.Option("--mean", metavar="NUMBERS", help="Mean of pixels, by channel: 0.485,0.456,0.406.")
-    ] = None,
-    std: Annotated[
-        str | None, typer.Option("--std", metavar="NUMBERS", help="Standard deviation of pixels: 0.229,0.224,0.225.")
-    ] = None,
-    fit: Annotated[
-        str, typer.Option("--fit", metavar="crop|stretch|pad", help="How a picture gets the size of the input.")
-    ] = "crop",
+    mean: Mean = None,
+    std: Std = None,
+    fit: Fit = "crop",
     shape: Shape = None,
     dim: Dim = None,
     seed: Seed = 0,

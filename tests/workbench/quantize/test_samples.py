@@ -9,10 +9,13 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
+from PIL import Image
 
+from onnxlift.errors import OnnxLiftError
 from onnxlift.workbench.quantize.samples import SampleError, Slot, check_source, read_samples, write_samples
 from onnxlift.workbench.quantize.slots import slots_of
 from onnxlift.workbench.report import open_model
+from onnxlift.workbench.runtime.file_inputs import PictureSettings
 from workbench.running import model_of
 
 X = Slot("x", "float32", (None, 3))
@@ -171,3 +174,51 @@ def test_a_tensor_that_refers_to_another_file_is_no_sample(tmp_path: Path) -> No
     (tmp_path / "x.pb").write_bytes(tensor.SerializeToString())
     with pytest.raises(SampleError, match="the tensor lies in another file"):
         list(read_samples(tmp_path, [X]))
+
+
+PIXELS = Slot("pixels", "float32", (None, 3, 4, 6))
+
+
+def _save_pictures(folder: Path, *values: int) -> None:
+    for number, value in enumerate(values):
+        Image.new("RGB", (6, 4), (value, 0, 255)).save(folder / f"p{number}.png")
+
+
+def test_a_folder_of_pictures_has_a_sample_in_each(tmp_path: Path) -> None:
+    _save_pictures(tmp_path, 51, 102)
+    check_source(tmp_path)
+    found = list(read_samples(tmp_path, [PIXELS]))
+    assert [sample["pixels"].shape for sample in found] == [(1, 3, 4, 6)] * 2
+    np.testing.assert_allclose(
+        [sample["pixels"][0, :, 0, 0] for sample in found], [[0.2, 0, 1], [0.4, 0, 1]], rtol=1e-6
+    )
+    settings = PictureSettings.of(0.5, (0.5, 0.5, 0.25), "crop")
+    (first,) = read_samples(tmp_path, [PIXELS], most=1, pictures=settings)
+    np.testing.assert_allclose(first["pixels"][0, :, 0, 0], [-0.6, -1, 2], rtol=1e-6)
+
+
+def test_pictures_beside_arrays_are_no_samples(tmp_path: Path) -> None:
+    _save_pictures(tmp_path, 51)
+    np.save(tmp_path / "a.npy", np.zeros((1, 3, 4, 6), np.float32))
+    (sample,) = read_samples(tmp_path, [PIXELS])
+    assert not sample["pixels"].any()
+
+
+@pytest.mark.parametrize(
+    ("slots", "told"),
+    [
+        ([X], r"p0\.png' is a picture, and no input of the model takes pictures \(x: float32 \(\?, 3\)\)"),
+        ([PIXELS, Slot("other", "float32", (1, 3, 8, 8))], "more than one input of the model takes pictures"),
+        ([PIXELS, K], "k"),
+    ],
+)
+def test_pictures_that_fit_no_input_are_told(tmp_path: Path, slots: list[Slot], told: str) -> None:
+    _save_pictures(tmp_path, 51)
+    with pytest.raises(SampleError, match=told):
+        list(read_samples(tmp_path, slots))
+
+
+def test_a_picture_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "p0.png").write_bytes(b"no picture")
+    with pytest.raises(OnnxLiftError, match=r"cannot read the picture .*p0\.png"):
+        list(read_samples(tmp_path, [PIXELS]))

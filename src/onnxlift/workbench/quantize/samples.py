@@ -1,6 +1,7 @@
 """Samples of a model's inputs, one at a time: from a folder, a .npz or .npy file, a script, or the caller's own.
 
-    a folder     each file (.npz by name, .npy, .pb) or folder of input_0.pb, ... in it is a sample, in order of names
+    a folder     each file (.npz by name, .npy, .pb) or folder of input_0.pb, ... in it is a sample, in order of names;
+                 or each picture, for the input that looks like one
     a .npz file  arrays by the names of inputs, with the samples along their first axis; a .npy file for a single input
     a script     a Python file with a function `samples()`, which yields a dict of arrays by name for each sample
 
@@ -22,10 +23,14 @@ from typing import IO, Any
 
 import ml_dtypes
 import numpy as np
+import onnx_ir as ir
 
 from onnxlift.errors import OnnxLiftError, VerifyError, quote
+from onnxlift.ir.graph.types import ValueType
 from onnxlift.verification.files import read_inputs
 from onnxlift.verification.values import read_values, write_values
+
+from ..runtime.file_inputs import PICTURES, PictureSettings, read_picture, takes_pictures
 
 Array = np.ndarray[Any, Any]
 Sample = dict[str, Array]
@@ -56,6 +61,11 @@ class Slot:
         return asdict(self)
 
     @property
+    def kind(self) -> ValueType:
+        """The type of the input."""
+        return ValueType(ir.DataType.from_numpy(np.dtype(self.dtype)), self.shape)
+
+    @property
     def sizes(self) -> str:
         """Its sizes, for people."""
         return f"({', '.join('?' if size is None else str(size) for size in self.shape or ())})"
@@ -68,7 +78,7 @@ def check_source(path: Path) -> None:
     if path.is_dir() and not _sample_files(path):
         raise SampleError(
             f"the folder {str(path)!r} holds no samples: put in a .npz file for each, with arrays by the names of the "
-            "inputs (or .npy, .pb, or folders of input_0.pb, ...)."
+            "inputs (or .npy, .pb, folders of input_0.pb, ...), or pictures."
         )
     if not path.is_dir() and path.suffix.lower() not in (".npz", ".npy", ".py"):
         raise SampleError(f"samples are a folder, a .npz or .npy file, or a Python script, and not {str(path)!r}.")
@@ -85,10 +95,14 @@ def write_samples(samples: Iterable[Any], slots: Sequence[Slot], folder: Path) -
     return folder
 
 
-def read_samples(path: Path, slots: Sequence[Slot], most: int | None = None) -> Iterator[Sample]:
-    """Yield the samples at `path`, at most so many, each checked against the inputs of the model."""
+def read_samples(
+    path: Path, slots: Sequence[Slot], most: int | None = None, pictures: PictureSettings | None = None
+) -> Iterator[Sample]:
+    """Yield the samples at `path`, at most so many, each checked against the inputs of the model.
+
+    `pictures` says how pixels become numbers."""
     count = 0
-    for count, (where, sample) in enumerate(_raw(path, slots), 1):
+    for count, (where, sample) in enumerate(_raw(path, slots, pictures or PictureSettings()), 1):
         yield fitted(sample, slots, where)
         if most is not None and count >= most:
             return
@@ -96,10 +110,11 @@ def read_samples(path: Path, slots: Sequence[Slot], most: int | None = None) -> 
         raise SampleError(f"{str(path)!r} has no samples.")
 
 
-def _raw(path: Path, slots: Sequence[Slot]) -> Iterator[tuple[str, Any]]:
+def _raw(path: Path, slots: Sequence[Slot], pictures: PictureSettings) -> Iterator[tuple[str, Any]]:
     if path.is_dir():
         for file in _sample_files(path):
-            yield f"{str(file)!r}", _read_file(file)
+            is_picture = file.suffix.lower() in PICTURES
+            yield f"{str(file)!r}", _read_picture(file, slots, pictures) if is_picture else _read_file(file)
     elif path.suffix.lower() == ".py":
         yield from _run_script(path)
     elif path.suffix.lower() == ".npy":
@@ -117,9 +132,12 @@ def _numbered(path: Path, samples: Iterable[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _sample_files(folder: Path) -> list[Path]:
-    """Return the files and folders of a folder that are a sample each, in the order of the numbers in their names."""
-    found = [path for path in folder.iterdir() if not path.name.startswith(".") and _is_sample(path)]
-    return sorted(found, key=_order)
+    """Return the files and folders of a folder that are a sample each, in the order of the numbers in their names.
+
+    Pictures are samples where there are no arrays: beside arrays, they are there to be looked at."""
+    paths = [path for path in folder.iterdir() if not path.name.startswith(".")]
+    found = [path for path in paths if _is_sample(path)]
+    return sorted(found or [path for path in paths if path.suffix.lower() in PICTURES], key=_order)
 
 
 def _is_sample(path: Path) -> bool:
@@ -141,6 +159,18 @@ def _read_file(file: Path) -> Any:
         return read_inputs([file])
     except VerifyError as error:
         raise SampleError(str(error)) from error
+
+
+def _read_picture(file: Path, slots: Sequence[Slot], settings: PictureSettings) -> Sample:
+    kinds = {slot.name: slot.kind for slot in slots}
+    fitting = [name for name, kind in kinds.items() if takes_pictures(kind)]
+    if len(fitting) != 1:
+        told = ", ".join(f"{name}: {kind}" for name, kind in kinds.items())
+        raise SampleError(
+            f"{str(file)!r} is a picture, and {'more than one' if fitting else 'no'} input of the model takes "
+            f"pictures ({told}): give arrays by the names of the inputs (.npz)."
+        )
+    return {fitting[0]: read_picture(file, fitting[0], kinds[fitting[0]], settings)}
 
 
 def _run_script(path: Path) -> Iterator[tuple[str, Any]]:

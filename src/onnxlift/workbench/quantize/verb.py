@@ -41,6 +41,7 @@ from onnxlift.verification.model_file import model_file
 from onnxlift.verification.models import Pair
 
 from ..report import name_of, open_model
+from ..runtime.file_inputs import PictureSettings
 from ..values import suggestion
 from .choosing import Chosen, choose
 from .precision import overflowing
@@ -85,16 +86,21 @@ def quantize(
     atol: float | None = None,
     timeout: float = 300.0,
     memory: int | str | None = None,
+    mean: float | Sequence[float] = (),
+    std: float | Sequence[float] = (),
+    fit: str = "crop",
 ) -> QuantizeReport:
     """Return the model in `source` with fewer bits, and the noise that this adds to its outputs and layers.
 
     `mode` is "dynamic", "static", "weights", "float16" or "bfloat16"; without it, "static" if there are samples to
-    `calibrate` with (a folder, a .npz or .npy file, a script with a function `samples`, or an iterable of dicts of
-    arrays), else "dynamic". With `target_sqnr`, nodes are kept in float until every output has so many decibels; those
-    in `keep` (names or globs) always are. `format` is "qdq" or "qoperator", `bits` of weights only 8 or 4, `method` of
-    ranges "minmax", "entropy", "percentile" or "distribution". `reduce_range` (weights of 7 bits) is up to the
-    processor unless it is given. Noise is measured on `measure` samples; without any, on `inputs`, or on inputs that
-    are made up with `shapes`, `dims` and `seed`. If not `verify`, nothing is measured."""
+    `calibrate` with (a folder of arrays or pictures, a .npz or .npy file, a script with a function `samples`, or an
+    iterable of dicts of arrays), else "dynamic". Pixels become `(pixel - mean) / std`, and a picture is cropped,
+    stretched or padded to the size that the model declares (`fit`). With `target_sqnr`, nodes are kept in float until
+    every output has so many decibels; those in `keep` (names or globs) always are. `format` is "qdq" or "qoperator",
+    `bits` of weights only 8 or 4, `method` of ranges "minmax", "entropy", "percentile" or "distribution".
+    `reduce_range` (weights of 7 bits) is up to the processor unless it is given. Noise is measured on `measure`
+    samples; without any, on `inputs`, or on inputs that are made up with `shapes`, `dims` and `seed`. If not `verify`,
+    nothing is measured."""
     if rtol is not None or atol is not None:
         raise QuantizeError(
             "a quantised model is judged by its SQNR, not by tolerances: give a target (--target-sqnr)."
@@ -127,6 +133,7 @@ def quantize(
         Given(read_given(inputs), shapes, dict(dims or {}), seed),
         inputs is not None,
         Limits(timeout, None if memory is None else parse_size(memory)),
+        PictureSettings.of(mean, std, fit),
     )
     with answered(), ExitStack() as stack:
         job = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="onnxlift-")))
@@ -146,13 +153,14 @@ class _Options:
     given: Given
     has_inputs: bool
     limits: Limits
+    pictures: PictureSettings
 
 
 def _quantize(source: Any, recipe: Recipe, options: _Options, job: Path, stack: ExitStack) -> QuantizeReport:
     before = open_model(source)
     prepared, notes = prepare(before, recipe)
     original = model_file(source, data_files(load(source)), job, "original")
-    work = Work(job, original, prepared, recipe, slots_of(prepared), options.limits)
+    work = Work(job, original, prepared, recipe, slots_of(prepared), options.limits, options.pictures)
     kept = _named(prepared, options.keep)
     calibrated = _to_calibrate(work, options)
     is_precision = recipe.mode in ("float16", "bfloat16")

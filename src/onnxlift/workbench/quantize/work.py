@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from onnxlift.sizes import format_bytes
 from onnxlift.verification.children.child import ChildError, Limits, run_child
 from onnxlift.verification.model_file import ModelFile
 
+from ..runtime.file_inputs import PictureSettings
 from .precision import convert_precision, emulated
 from .recipe import QuantizeError, Recipe
 from .report import Layer, Quality, Speed
@@ -70,9 +71,17 @@ class Work:
     `out_of_range` are the nodes whose values no steps can cover, `calibrated_on` the number of samples."""
 
     def __init__(
-        self, job: Path, original: ModelFile, prepared: ir.Model, recipe: Recipe, slots: Iterable[Slot], limits: Limits
+        self,
+        job: Path,
+        original: ModelFile,
+        prepared: ir.Model,
+        recipe: Recipe,
+        slots: Iterable[Slot],
+        limits: Limits,
+        pictures: PictureSettings,
     ) -> None:
         self.job, self.original, self.prepared, self.limits = job, original, prepared, limits
+        self.pictures = pictures
         self.recipe = recipe
         self.slots = list(slots)
         self.size = file_size(prepared)
@@ -156,6 +165,7 @@ class Work:
             "original": str(self.original.path),
             "folder": str(self.original.folder),
             "slots": [slot.to_dict() for slot in self.slots],
+            "pictures": asdict(self.pictures),
             "is_large": self.is_large,
             "recipe": self.recipe.to_dict(),
             "ranges": self.ranges or {},

@@ -21,6 +21,7 @@ import onnx
 from onnxlift.errors import OnnxLiftError
 from onnxlift.verification.children.child import ANSWER
 
+from ..runtime.file_inputs import PictureSettings
 from .recipe import Recipe
 from .samples import Sample, Slot, read_samples
 
@@ -59,7 +60,7 @@ def _failure(error: Exception, task: dict[str, Any]) -> Answer:
 
 def _samples(task: dict[str, Any], most: int | None = None) -> Iterator[Sample]:
     slots = [Slot(**{**each, "shape": each["shape"] and tuple(each["shape"])}) for each in task["slots"]]
-    return read_samples(Path(task["samples"]), slots, most)
+    return read_samples(Path(task["samples"]), slots, most, PictureSettings(**task["pictures"]))
 
 
 def _calibrate(task: dict[str, Any]) -> Answer:

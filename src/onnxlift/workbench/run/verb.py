@@ -86,7 +86,7 @@ def run(
     `profile` measures where the time goes, over a number of `runs`; if it is a path, the trace is written there, for
     Perfetto. The model runs in a child that may take `timeout` seconds and `memory` bytes."""
     settings = settings_from(providers=providers, options=options, threads=threads, custom_ops=custom_ops)
-    pictures = PictureSettings(_floats(mean), _floats(std), fit)
+    pictures = PictureSettings.of(mean, std, fit)
     wanted = _Wanted(
         None if optimized is None else Path(optimized),
         None if isinstance(profile, bool) else Path(profile),
@@ -306,7 +306,3 @@ def _own(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _own(item) for key, item in value.items()}
     return None if value is None else np.array(value)
-
-
-def _floats(numbers: float | Sequence[float]) -> tuple[float, ...]:
-    return (float(numbers),) if isinstance(numbers, int | float) else tuple(map(float, numbers))

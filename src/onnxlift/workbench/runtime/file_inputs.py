@@ -42,6 +42,11 @@ class PictureSettings:
     std: tuple[float, ...] = ()
     fit: str = "crop"
 
+    @classmethod
+    def of(cls, mean: float | Sequence[float], std: float | Sequence[float], fit: str) -> PictureSettings:
+        """Return the settings; a single number is that of all channels."""
+        return cls(_floats(mean), _floats(std), fit)
+
     def __post_init__(self) -> None:
         if self.fit not in FITS:
             raise OnnxLiftError(f"{self.fit!r} is no way to fit a picture: it is one of {', '.join(FITS)}.")
@@ -107,6 +112,10 @@ def read_files(
     return {**dict(zip(open_names, given, strict=False)), **found}, notes
 
 
+def _floats(numbers: float | Sequence[float]) -> tuple[float, ...]:
+    return (float(numbers),) if isinstance(numbers, int | float) else tuple(map(float, numbers))
+
+
 def _is_path(file: Any) -> bool:
     return isinstance(file, str | os.PathLike)
 
@@ -136,7 +145,7 @@ def _only(values: Mapping[str, Any] | Sequence[Any], file: Any) -> Any:
 def _obvious(free: Mapping[str, ir.Value], file: Path) -> str:
     """Return the input that a picture or a text must be for."""
     is_text = file.suffix.lower() in TEXTS
-    fitting = [name for name, value in free.items() if (_takes_text if is_text else _takes_pictures)(type_of(value))]
+    fitting = [name for name, value in free.items() if (_takes_text if is_text else takes_pictures)(type_of(value))]
     what = "a text" if is_text else "a picture"
     if len(fitting) == 1:
         return fitting[0]
@@ -153,7 +162,8 @@ def _takes_text(kind: ValueType) -> bool:
     return kind.kind == "tensor" and kind.dtype == ir.DataType.STRING
 
 
-def _takes_pictures(kind: ValueType) -> bool:
+def takes_pictures(kind: ValueType) -> bool:
+    """Tell whether an input looks like one for pictures: channels of one, three or four, and two other axes."""
     shape = kind.shape
     if kind.kind != "tensor" or kind.dtype is None or shape is None or len(shape) not in (2, 3, 4):
         return False
@@ -175,6 +185,11 @@ def _layout(name: str, shape: Sequence[Dim]) -> str:
         case 2:
             return "HW"
     raise OnnxLiftError(f"input {name!r} is {shape_text(tuple(shape))}, which no picture fits.")
+
+
+def read_picture(file: Path, name: str, kind: ValueType, settings: PictureSettings) -> Array:
+    """Return a picture as the input of that name and kind."""
+    return _pictures([file], name, kind, {}, {}, settings)
 
 
 def _pictures(

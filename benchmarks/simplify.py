@@ -9,9 +9,9 @@ each result, subgraphs and functions included, and for our own whether it matche
 A name in brackets is the reason why there is no result. Packages ship the same network several times, with other
 weights or sizes: of models with the same nodes, only the first counts.
 
-With `--speed`, original and our result run in turns in ONNX Runtime, with its default optimisations and one thread; the
-ratio is that of the medians. With `--memory`, a model with 2.5 GB of external data is simplified, and the peak is
-printed.
+With `--speed`, `onnxlift bench` runs original and our result by turns in ONNX Runtime, with its default optimisations
+and one thread; the ratio is that of the medians, with its interval at 95 % confidence. With `--memory`, a model with
+2.5 GB of external data is simplified, and the peak is printed.
 """
 
 from __future__ import annotations
@@ -26,22 +26,18 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 import venv
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 from onnx import TensorProto, helper
 from packages import fetch
 
-from onnxlift import verify
+from onnxlift import bench, verify
 from onnxlift.errors import OnnxLiftError
-from onnxlift.ir.inference.infer import infer
-from onnxlift.ir.load import load
-from onnxlift.verification.inputs import make_inputs
+from onnxlift.workbench.bench.statistics import Estimate
 from onnxlift.workbench.simplify import simplify
 
 ROOT = Path(__file__).parent.parent
@@ -55,9 +51,10 @@ PEERS = {
     "onnxscript": "import onnxscript.optimizer as o; result = o.optimize(model)",
 }
 SECONDS = 120
-ROUNDS = 15
+SLOWEST = 1.02
+"""A result is slower if all of the interval of its time is above this part of the original's."""
 TIMED = 4.0
-"""The fewest rounds, and the seconds that they go on for: small models need many, since other work disturbs a few."""
+"""The seconds that each of the two runs for: small models need many runs, since other work disturbs a few."""
 
 
 def cache() -> Path:
@@ -163,30 +160,14 @@ def shown(row: Mapping[str, Any]) -> str:
     return " ".join([*cells, f"  {row['wrong']}"])
 
 
-def speed(model: Path, folder: Path) -> float | None:
-    """Return the time of our result as a ratio of the original's; None if the inputs that we make up are refused."""
-    import onnxruntime
-
-    graph = load(model)
-    infer(graph)
-    feeds = make_inputs(graph.graph)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level, options.intra_op_num_threads = 4, 1
-    times: list[list[float]] = [[], []]
+def speed(model: Path, folder: Path) -> Estimate | str:
+    """Return the time of our result as a ratio of the original's, with its interval; or why it cannot be told."""
     try:
-        sessions = [onnxruntime.InferenceSession(str(path), options) for path in (model, folder / f"ours_{model.name}")]
-        for session in sessions * 2:
-            session.run(None, feeds)
-        end = time.perf_counter() + TIMED
-        while len(times[1]) < ROUNDS or time.perf_counter() < end:
-            for session, taken in zip(sessions, times, strict=True):
-                start = time.perf_counter()
-                session.run(None, feeds)
-                taken.append(time.perf_counter() - start)
-    except Exception as error:  # ONNX Runtime's errors have no type in common
-        print(f"{'':52} speed not measured: {str(error).splitlines()[0][:80]}")
-        return None
-    return statistics.median(times[1]) / statistics.median(times[0])
+        report = bench(model, folder / f"ours_{model.name}", threads=1, seconds=TIMED)
+    except OnnxLiftError as error:
+        return str(error).splitlines()[0][:80]
+    ratio = report.rows[1].ratio
+    return ratio if ratio is not None and report.passed else "the machine was too noisy to tell"
 
 
 def memory(folder: Path) -> str:
@@ -229,22 +210,34 @@ def main() -> None:
         if options.memory:
             print(memory(folder))
         print(f"{'model':52} {'before':>7} {'onnxlift':>9} {' '.join(f'{name:>13}' for name in PEERS)}")
-        rows, ratios = [], []
+        rows = []
+        ratios: dict[str, Estimate] = {}
         for model in models:
             rows.append(row := measure(model, python, folder))
             print(shown(row), flush=True)
-            ratio = speed(model, folder) if options.speed else None
-            if ratio is not None:
-                ratios.append(ratio)
-                print(f"{'':52} {ratio:17.3f} of the original's time", flush=True)
+            found = speed(model, folder) if options.speed else None
+            if isinstance(found, Estimate):
+                ratios[model.name] = found
+                print(
+                    f"{'':61} {found.value:.3f} of the original's time [{found.low:.3f}, {found.high:.3f}]", flush=True
+                )
+            elif found:
+                print(f"{'':61} no time: {found}", flush=True)
         best = [min((row[name] for name in PEERS if isinstance(row[name], int)), default=10**9) for row in rows]
         wins = sum(row["onnxlift"] <= most for row, most in zip(rows, best, strict=True))
         near = sum(row["onnxlift"] <= most * 1.03 for row, most in zip(rows, best, strict=True))
         print(f"no more nodes than the best peer on {wins} of {len(rows)} models, within 3 % on {near}")
         print(f"nodes: {sum(row['before'] for row in rows):,} before, {sum(row['onnxlift'] for row in rows):,} ours")
         print(json.dumps({row["model"]: row["wrong"] for row in rows if row["wrong"]}, indent=1))
+        all_done = [row for row in rows if all(isinstance(row[name], int) for name in PEERS)]
+        totals = ", ".join(f"{name} {sum(row[name] for row in all_done):,}" for name in ("before", "onnxlift", *PEERS))
+        print(f"nodes of the {len(all_done)} models that every peer gets right: {totals}")
         if ratios:
-            print(f"time in ONNX Runtime: median ratio {np.median(ratios):.3f}, highest {max(ratios):.3f}")
+            slower = {name: ratio.low for name, ratio in ratios.items() if ratio.low > SLOWEST}
+            middle = statistics.median(ratio.value for ratio in ratios.values())
+            print(
+                f"time in ONNX Runtime: median ratio of {len(ratios)} models {middle:.3f}; slower: {slower or 'none'}"
+            )
 
 
 if __name__ == "__main__":

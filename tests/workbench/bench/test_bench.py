@@ -55,6 +55,24 @@ def test_a_sweep_gives_a_plot(tmp_path: Path) -> None:
         report.save(path)
 
 
+def identity(shape: str) -> ModelProto:
+    head = '<ir_version: 10, opset_import: ["" : 20]> g'
+    return parser.parse_model(f"{head} (float[{shape}] x) => (float[{shape}] y) {{ y = Relu(x) }}")
+
+
+def test_models_that_are_compared_run_on_the_same_inputs() -> None:
+    """Each would be given inputs of a size of its own, and the smaller one win."""
+    report = onnxlift.bench(identity("4, 3"), identity("n, 3"), threads=1, rounds=2, runs=2)
+    assert [row.batch for row in report.rows] == [1, 4]
+    assert "ran on other inputs" not in str(report)
+
+
+@pytest.mark.parametrize("other", ["n, 5", "n, 3, k", "5, 3"])
+def test_a_model_that_takes_others_gets_its_own_and_is_named(other: str) -> None:
+    report = onnxlift.bench(identity("4, 3"), identity(other), threads=1, rounds=2, runs=2)
+    assert "g (2) ran on other inputs than g, whose inputs do not fit" in str(report)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

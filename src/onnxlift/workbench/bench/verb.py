@@ -13,7 +13,7 @@ import numpy as np
 
 from onnxlift.api import lift
 from onnxlift.errors import OnnxLiftError, quote
-from onnxlift.ir.graph.types import type_of
+from onnxlift.ir.graph.types import ValueType, type_of
 from onnxlift.verification.given import Given, Inputs
 
 from ..runtime.file_inputs import PictureSettings, read_files
@@ -92,9 +92,11 @@ def bench(
             title = f"{name} ({names.count(name)})" if names.count(name) > 1 else name
             entries.append(_Entry(title, prepared, _tasks(prepared, settings, chosen)))
         rows: list[Measured] = []
+        apart: set[str] = set()
         for size in sizes:
-            rows += _measure(entries, settings, {swept: size} if swept else {}, effort, on_progress)
-    notes = [*_notes(rows)]
+            rows += _measure(entries, settings, {swept: size} if swept else {}, effort, on_progress, apart)
+    notes = [f"{title} ran on other inputs than {entries[0].title}, whose inputs do not fit" for title in sorted(apart)]
+    notes += _notes(rows)
     return BenchReport(", ".join(entry.title for entry in entries), tuple(rows), swept, threads, tuple(notes))
 
 
@@ -104,15 +106,18 @@ def _measure(
     sizes: Mapping[str, int],
     effort: Effort,
     on_progress: Progress | None,
+    apart: set[str],
 ) -> list[Measured]:
-    """Measure all contenders at one size."""
+    """Measure all contenders at one size, and add those that need inputs of their own to `apart`."""
     contenders: list[Contender] = []
     facts: list[tuple[str, str, int]] = []
-    for entry in entries:
-        prepared = entry.prepared
-        given = replace(prepared.given, dims={**prepared.given.dims, **sizes})
-        prepared = replace(prepared, given=given)
-        values = _inputs(prepared, settings)
+    sized = [_with_sizes(entry.prepared, sizes) for entry in entries]
+    first = _inputs(sized[0], sized[1:], settings)
+    for entry, prepared in zip(entries, sized, strict=True):
+        values = _for(prepared, sized[0], first)
+        if values is None:
+            apart.add(entry.title)
+            values = _inputs(prepared, [], settings)
         for engine, task in entry.engines.items():
             job = Path(tempfile.mkdtemp(prefix=f"{engine}-", dir=prepared.job))
             more = {"package": str(_package(prepared, values, job))} if engine == "aoti" else {}
@@ -145,14 +150,46 @@ def _tasks(prepared: Prepared, settings: Settings, engines: Sequence[str]) -> di
     return tasks
 
 
-def _inputs(prepared: Prepared, settings: Settings) -> dict[str, Any]:
-    """Return inputs that the model takes, as far as ONNX Runtime can tell."""
+def _with_sizes(prepared: Prepared, sizes: Mapping[str, int]) -> Prepared:
+    return replace(prepared, given=replace(prepared.given, dims={**prepared.given.dims, **sizes}))
+
+
+def _inputs(prepared: Prepared, others: Sequence[Prepared], settings: Settings) -> dict[str, Any]:
+    """Return inputs that the model takes, as far as ONNX Runtime can tell, and all others that they fit."""
     graph = prepared.model.graph
     if not prepared.given.sizes(graph).chosen:
         return prepared.given.make(graph)
     require_runtime()
-    task = {"outputs": prepared.outputs, **settings.to_task()}
-    return prepared.given.taken_by(graph, lambda values: prepared.run(task, values))
+
+    def run(values: Mapping[str, Any]) -> None:
+        for each in (prepared, *others):
+            fitting = _for(each, prepared, values)
+            if fitting is not None:
+                each.run({"outputs": each.outputs, **settings.to_task()}, fitting)
+
+    return prepared.given.taken_by(graph, run)
+
+
+def _for(prepared: Prepared, first: Prepared, values: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the inputs of the first model as those of another one; None if they do not fit: then it gets its own.
+
+    Two models that are compared run on the same inputs, even if the sizes of these are made up."""
+    kinds = {value.name or "": type_of(value) for value in prepared.model.graph.inputs}
+    theirs = {value.name or "": type_of(value) for value in first.model.graph.inputs}
+    fits = all(name in values and _fits(kind, theirs[name], values[name]) for name, kind in kinds.items())
+    return {name: values[name] for name in kinds} if fits else None
+
+
+def _fits(kind: ValueType, declared: ValueType, value: Any) -> bool:
+    """Tell whether an input of this kind takes a value that was made for an input as it is declared elsewhere."""
+    if kind == declared:
+        return True
+    if kind.kind != "tensor" or (kind.kind, kind.dtype) != (declared.kind, declared.dtype):
+        return False
+    return kind.shape is None or (
+        kind.rank == np.ndim(value)
+        and all(size == own or not isinstance(size, int) for size, own in zip(kind.shape, np.shape(value), strict=True))
+    )
 
 
 def _package(prepared: Prepared, values: Mapping[str, Any], job: Path) -> Path:

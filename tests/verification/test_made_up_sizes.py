@@ -60,6 +60,28 @@ def test_a_reshape_gets_as_many_elements_as_it_needs() -> None:
     assert onnxlift.verify(model(text)).passed
 
 
+@pytest.mark.parametrize(
+    ("node", "weight", "channels"),
+    [
+        ("y = Conv(x, w)", [4, 80, 1], 80),
+        ("y = Conv<group = 4>(x, w)", [4, 6, 1], 24),
+        ("y = ConvTranspose(x, w)", [48, 2, 1], 48),
+        ("t = Transpose<perm = [0, 2, 1]>(x) y = MatMul(t, w)", [40, 3], 40),
+        ("t = Transpose<perm = [2, 0, 1]>(x) y = GRU<hidden_size = 2>(t, w, r)", [1, 6, 28], 28),
+        ("q, s, z = DynamicQuantizeLinear(x) i = ConvInteger(q, b, z) y = Cast<to = 1>(i)", [4, 80, 1], 80),
+    ],
+)
+def test_channels_are_as_many_as_weights_take(node: str, weight: list[int], channels: int) -> None:
+    inputs = "float[n, c, time] x"
+    size = f"size = Constant<value_ints = [{', '.join(map(str, weight))}]>()"
+    recurrent = "rs = Constant<value_ints = [1, 6, 2]>() r = ConstantOfShape(rs)" if "GRU" in node else ""
+    whole = "b = ConstantOfShape<value = int8[1] {1}>(size)" if " b," in node else "w = ConstantOfShape(size)"
+    outputs = "float[p, q, r1, r2] y" if "GRU" in node else "float[p, q, r1] y"
+    text = f"g ({inputs}) => ({outputs}) {{ {size} {recurrent} {whole} {node} }}"
+    assert sizes(text)["c"] == channels
+    assert onnxlift.verify(model(text)).passed
+
+
 def test_sizes_that_are_given_stay() -> None:
     text = "g (float[n, 1, time] x, float[1, 1, 99] w) => (float[n, 1, f] y) { y = Conv(x, w) }"
     assert sizes(text, time=120, n=3) == {"n": 3, "time": 120}

@@ -8,6 +8,7 @@ told for numbers, without running anything, whether
 3. a TopK finds as many elements as it takes, a Gather the element that it takes
 4. a padding that reflects is shorter than what it reflects
 5. two operands have the same size, or one of them has size one
+6. a convolution, a product of matrices, or a recurrent layer finds as many channels as its weight takes
 
 Where something does not fit, other numbers are tried for the sizes that it depends on: those that windows, strides,
 reshapes and the like of the model name, and multiples of them, from the smallest on.
@@ -46,6 +47,12 @@ _OPERATORS = {
 }
 _FUNCTIONS: dict[str, Callable[..., int]] = {"max": max, "min": min}
 _BROADCAST = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "Where", "Max", "Min", "Mod", "Equal", "Less", "Greater"})
+
+
+_PRODUCTS = {"MatMul": 1, "MatMulInteger": 1, "QLinearMatMul": 3}
+_CONVOLUTIONS = {"Conv": 1, "ConvInteger": 1, "FusedConv": 1, "QLinearConv": 3}
+_LAYERS = {**_CONVOLUTIONS, "ConvTranspose": 1, "RNN": 1, "GRU": 1, "LSTM": 1}
+"""Operator -> which input is its weight, or the second operand."""
 
 
 @lru_cache(4096)
@@ -100,7 +107,7 @@ def fit_sizes(graph: ir.Graph, sizes: Mapping[str, int], fixed: Iterable[str]) -
     free = found.keys() - set(fixed)
     if not free or not rules:
         return found
-    numbers = _numbers(graph)
+    numbers = _numbers(graph, rules)
     missed = _missed(rules, found)
     for _ in range(MOST_ROUNDS):
         if not missed:
@@ -126,11 +133,12 @@ def fit_sizes(graph: ir.Graph, sizes: Mapping[str, int], fixed: Iterable[str]) -
 
 
 class _Rule:
-    """Something that must hold of sizes, and the symbols that it depends on."""
+    """Something that must hold of sizes, the symbols that it depends on, and the numbers beside them."""
 
-    def __init__(self, fits: Rule, dims: Iterable[Dim]) -> None:
+    def __init__(self, fits: Rule, dims: Sequence[Dim]) -> None:
         self._fits = fits
         self.symbols: frozenset[str] = frozenset().union(*map(symbols_in, dims))
+        self.numbers = [dim for dim in dims if isinstance(dim, int)]
 
     def fits(self, sizes: Binding) -> bool:
         return self._fits(sizes) is not False
@@ -171,6 +179,8 @@ def _of_node(node: ir.Node) -> Iterator[Found]:
         yield from _of_padding(node)
     elif node.op_type in _BROADCAST:
         yield from _of_operands([shape for shape in shapes if shape is not None])
+    elif node.op_type in _PRODUCTS or node.op_type in _LAYERS:
+        yield from _of_weight(node, shapes)
 
 
 def _of_choice(node: ir.Node) -> Iterator[Found]:
@@ -203,6 +213,24 @@ def _of_operands(shapes: Sequence[tuple[Dim, ...]]) -> Iterator[Found]:
                 yield ("same", a, b), _same(a, b), [a, b]
 
 
+def _of_weight(node: ir.Node, shapes: Sequence[tuple[Dim, ...] | None]) -> Iterator[Found]:
+    x, weight = shapes[0], shapes[(_PRODUCTS | _LAYERS)[node.op_type]]
+    if not x or not weight or len(weight) < 2 or (len(x) < 3 and node.op_type in _LAYERS):
+        return
+    group = node.attributes.get("group")
+    times = group.as_int() if group is not None and not group.is_ref() else 1
+    if node.op_type in _PRODUCTS:
+        has, wanted = x[-1], weight[-2]
+    elif node.op_type in _CONVOLUTIONS:
+        has, wanted = x[1], weight[1] * times if isinstance(weight[1], int) else None
+    elif node.op_type == "ConvTranspose":
+        has, wanted = x[1], weight[0]
+    else:
+        has, wanted = x[2], weight[-1]
+    if has != wanted and has is not None and wanted is not None:
+        yield ("exactly", has, wanted), _same(has, wanted, or_one=False), [has, wanted]
+
+
 def _at_least(dim: Dim, least: int) -> Rule:
     def fits(sizes: Binding) -> bool | None:
         size = size_in(dim, sizes)
@@ -211,10 +239,10 @@ def _at_least(dim: Dim, least: int) -> Rule:
     return fits
 
 
-def _same(a: Dim, b: Dim) -> Rule:
+def _same(a: Dim, b: Dim, *, or_one: bool = True) -> Rule:
     def fits(sizes: Binding) -> bool | None:
         left, right = size_in(a, sizes), size_in(b, sizes)
-        return None if left is None or right is None else left == right or 1 in (left, right)
+        return None if left is None or right is None else left == right or (or_one and 1 in (left, right))
 
     return fits
 
@@ -241,9 +269,9 @@ def _integers(node: ir.Node, place: int) -> np.ndarray[tuple[int, ...], np.dtype
     return None if tensor is None or tensor.dtype not in INTEGERS or tensor.size > 64 else tensor.numpy().reshape(-1)
 
 
-def _numbers(graph: ir.Graph) -> list[int]:
+def _numbers(graph: ir.Graph, rules: Iterable[_Rule]) -> list[int]:
     """Return numbers that sizes may have to be: usual ones, and those that the model names, with multiples of them."""
-    named: dict[int, None] = {}
+    named = {number: None for rule in rules for number in rule.numbers}
     for node in all_nodes(graph):
         for attribute in node.attributes.values():
             if attribute.type == ir.AttributeType.INTS and not attribute.is_ref():

@@ -43,6 +43,14 @@ def test_engines_are_compared_with_the_first() -> None:
     json.dumps(report.to_dict())
 
 
+def test_compiled_engines_run_beside_the_others() -> None:
+    options = {"dims": {"batch": 2}, "threads": 1, "rounds": 2, "runs": 2}
+    report = onnxlift.bench(products(1), engines=["ort", "compiled", "aoti"], **options)
+    assert [row.engine for row in report.rows] == ["ort", "compiled", "aoti"]
+    assert all(row.runs == 4 and row.batch == 2 and row.p50.value > 0 for row in report.rows)
+    assert report.rows[1].samples.load > 5 * report.rows[0].samples.load  # it is compiled when it is opened
+
+
 def test_a_sweep_gives_a_plot(tmp_path: Path) -> None:
     report = onnxlift.bench(products(1), products(2), sweep={"batch": [1, 8]}, threads=1, rounds=2, runs=2)
     found = [(row.model, row.sizes["batch"], row.batch) for row in report.rows]

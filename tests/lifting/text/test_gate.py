@@ -66,6 +66,14 @@ def test_members_of_the_model_may_begin_with_an_underscore() -> None:
     check_source(model("self._conv = nn.Linear(2, 2)\n        return self._conv(x)"))
 
 
+def test_what_is_registered_may_begin_with_an_underscore() -> None:
+    """The name of a constant in the model, `_scale`, was an internal error where it is a buffer."""
+    registered = 'self.register_buffer("_scale", x)\n        return x * self.'
+    check_source(model(f"{registered}_scale"))
+    with pytest.raises(UnexpectedSource, match="attribute _other"):
+        check_source(model(f"{registered}_other"))
+
+
 def test_every_kernel_passes() -> None:
     text = "\n\n\n".join(kernels.sources(kernels._index(), LINE_LENGTH).values())
     check_source("\n".join([*_imports(text), text]))

@@ -124,6 +124,19 @@ def integer_conv(arguments: Mapping[str, Any]) -> Shapes:
     return conv(2)(arguments) | _steps((arguments["out_channels"] if arguments["per_channel"] else 1, 1, 1, 1))
 
 
+def integer_linear_of_integers(arguments: Mapping[str, Any]) -> Shapes:
+    """Return the shapes of our own layer with a matrix of integers that takes and gives integers."""
+    return integer_linear({**arguments, "bias": False}) | _ENDS
+
+
+def integer_conv_of_integers(arguments: Mapping[str, Any]) -> Shapes:
+    """Return the shapes of our own convolution with kernels of integers that takes and gives integers."""
+    return integer_conv(arguments) | _ENDS
+
+
+_ENDS: Shapes = {f"{end}_{name}": () for end in ("input", "output") for name in ("scale", "zero_point")}
+
+
 def integer_embedding(arguments: Mapping[str, Any]) -> Shapes:
     """Return the shapes of our own embedding with a table of integers."""
     return embedding(arguments) | _steps((arguments["num_embeddings"], 1) if arguments["per_channel"] else ())

@@ -61,6 +61,7 @@ def check_source(text: str) -> None:
     members = {t.attr for n in nodes if isinstance(n, ast.Assign) for t in n.targets if _is_of_self(t)}
     keys = (key for n in nodes if isinstance(n, ast.Dict) for key in n.keys)
     members |= {key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)}
+    members |= set(_registered(nodes))
     types = {n.value for n in nodes if isinstance(n, ast.Subscript) and ast.unparse(n) == _LAYER_CLASS}
     for node in nodes:
         match node:
@@ -80,6 +81,17 @@ def check_source(text: str) -> None:
                 _require(node.id in known or node in types, node, f"name {node.id}")
             case _:
                 _require(isinstance(node, _KINDS), node, type(node).__name__)
+
+
+def _registered(nodes: Sequence[ast.AST]) -> Iterator[str]:
+    """Yield the names of what modules register: `self.register_buffer("_table", ...)`."""
+    for node in nodes:
+        match node:
+            case ast.Call(
+                func=ast.Attribute(attr="register_buffer" | "register_parameter" | "add_module"),
+                args=[ast.Constant(value=str(name)), *_],
+            ):
+                yield name
 
 
 def _is_of_self(target: ast.expr) -> TypeGuard[ast.Attribute]:

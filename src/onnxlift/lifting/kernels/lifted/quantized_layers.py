@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from onnxlift.lifting.kernels.microsoft.quant import dequantize_blocks
 from onnxlift.lifting.kernels.standard.linalg import matmul_integer
-from onnxlift.lifting.kernels.standard.quant import dequantize, dynamic_quantize
+from onnxlift.lifting.kernels.standard.quant import dequantize, dynamic_quantize, to_integer
 
 
 def store_integers(layer: nn.Module, shape: tuple[int, ...], steps: tuple[int, ...], signed: bool) -> None:
@@ -143,6 +143,87 @@ class RoundedBiasConv2d(IntegerConv2d):
         x, scale = conv_in_steps(self, x)
         bias = 0 if self.bias is None else (self.bias.view(-1, 1, 1) / scale).floor()
         return (x + bias).float() * scale
+
+
+def store_ends(layer: nn.Module, signed_input: bool, signed_output: bool) -> None:
+    """Give a layer what the integers stand for that it takes and gives: `(x - zero_point) * scale`."""
+    for end, signed in (("input", signed_input), ("output", signed_output)):
+        layer.register_buffer(f"{end}_scale", torch.empty(()))
+        layer.register_buffer(f"{end}_zero_point", torch.empty((), dtype=torch.int8 if signed else torch.uint8))
+
+
+class IntegerEnds(nn.Module):
+    """The members of a layer that takes and gives integers."""
+
+    weight: Tensor
+    scale: Tensor
+    zero_point: Tensor
+    input_scale: Tensor
+    input_zero_point: Tensor
+    output_scale: Tensor
+    output_zero_point: Tensor
+
+    def to_output(self, total: Tensor, scale: Tensor) -> Tensor:
+        """Sums of products, which are exact in float64, in steps of the output."""
+        scale = self.input_scale * scale / self.output_scale
+        return to_integer(total.float() * scale, self.output_zero_point, self.output_zero_point.dtype)
+
+
+class QLinear(IntegerEnds):
+    """nn.Linear from integers to integers."""
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        per_channel: bool = False,
+        signed: bool = True,
+        signed_input: bool = False,
+        signed_output: bool = False,
+    ) -> None:
+        super().__init__()
+        store_integers(self, (out_features, in_features), (out_features if per_channel else 1, 1), signed)
+        store_ends(self, signed_input, signed_output)
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight = self.weight.double() - self.zero_point
+        return self.to_output(F.linear(x.double() - self.input_zero_point, weight), self.scale.flatten())
+
+
+class QLinearConv2d(IntegerEnds):
+    """nn.Conv2d from integers to integers."""
+
+    bias: Tensor | None
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | tuple[int, int],
+        stride: int | tuple[int, int] = 1,
+        padding: int | tuple[int, int] = 0,
+        dilation: int | tuple[int, int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        per_channel: bool = False,
+        signed: bool = True,
+        signed_input: bool = False,
+        signed_output: bool = False,
+    ) -> None:
+        super().__init__()
+        self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
+        size = kernel_size if isinstance(kernel_size, tuple) else (kernel_size, kernel_size)
+        shape = (out_channels, in_channels // groups, *size)
+        store_integers(self, shape, (out_channels if per_channel else 1, 1, 1, 1), signed)
+        store_ends(self, signed_input, signed_output)
+        self.register_buffer("bias", torch.empty(out_channels, dtype=torch.int32) if bias else None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight = self.weight.double() - self.zero_point
+        bias = None if self.bias is None else self.bias.double()
+        x = x.double() - self.input_zero_point
+        x = F.conv2d(x, weight, bias, self.stride, self.padding, self.dilation, self.groups)
+        return self.to_output(x, self.scale.squeeze(1))
 
 
 class QuantizedEmbedding(nn.Module):

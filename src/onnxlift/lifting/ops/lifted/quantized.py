@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ Ints = tuple[int, ...]
 
 STEPS = frozenset({"scale", "zero_point"})
 _STORED = {"per_channel": False, "signed": True}
+_ENDS = {"signed_input": False, "signed_output": False}
+_END_STEPS = ("input_scale", "input_zero_point", "output_scale", "output_zero_point")
 
 
 def _linear_kind(name: str) -> LayerKind:
@@ -136,6 +139,7 @@ def _conv(
     scale: Constant,
     zero_point: Constant,
     bias: Constant | None,
+    ends: tuple[dict[str, Weight], dict[str, Any]] = ({}, {}),
     *,
     dilations: Ints = (1, 1),
     group: int = 1,
@@ -146,7 +150,7 @@ def _conv(
     steps, options = _steps(n, weight, scale, zero_point, out_channels)
     return n.layer(
         kind,
-        {"weight": weight, **steps, "bias": None if bias is None else n.vector(bias)},
+        {"weight": weight, **steps, **ends[0], "bias": None if bias is None else n.vector(bias)},
         in_channels=in_channels * group,
         out_channels=out_channels,
         kernel_size=compact(tuple(kernel_size)),
@@ -156,7 +160,84 @@ def _conv(
         groups=group,
         bias=bias is not None,
         **options,
+        **ends[1],
     )(x)
+
+
+@op(
+    "IntegerLinear",
+    domain=DOMAIN,
+    layer=LayerKind(
+        "QLinear",
+        signature("in_features", "out_features", **_STORED, **_ENDS),
+        word="linear",
+        family="linear",
+        steps=STEPS | {*_END_STEPS},
+        shapes=weight_shapes.integer_linear_of_integers,
+    ),
+    weights=("weight",),
+)
+def IntegerLinear(
+    n: Node,
+    x: Tensor,
+    weight: Constant,
+    scale: Constant,
+    zero_point: Constant,
+    input_scale: Constant,
+    input_zero_point: Constant,
+    output_scale: Constant,
+    output_zero_point: Constant,
+) -> Result:
+    """A product of integers with a matrix of integers that gives integers."""
+    in_features, out_features = _sizes(weight)
+    held = n.weight(weight, turned, (out_features, in_features))
+    steps, options = _steps(n, weight, scale, zero_point, out_features)
+    sizes = {"in_features": in_features, "out_features": out_features}
+    end_steps, signs = _ends(n, (input_scale, input_zero_point, output_scale, output_zero_point))
+    return n.layer("QLinear", {"weight": held, **steps, **end_steps}, **sizes, **options, **signs)(x)
+
+
+@op(
+    "IntegerConv",
+    domain=DOMAIN,
+    layer=LayerKind(
+        "QLinearConv2d",
+        {**CONV_SIGNATURE, **_STORED, **_ENDS},
+        word="conv",
+        family="convolution",
+        channels=True,
+        steps=STEPS | {*_END_STEPS},
+        shapes=weight_shapes.integer_conv_of_integers,
+    ),
+    weights=("weight", "bias"),
+)
+def IntegerConv(
+    n: Node,
+    x: Tensor,
+    weight: Constant,
+    scale: Constant,
+    zero_point: Constant,
+    input_scale: Constant,
+    input_zero_point: Constant,
+    output_scale: Constant,
+    output_zero_point: Constant,
+    bias: Constant | None,
+    **windows: Any,
+) -> Result:
+    """A convolution of integers that gives integers, over two axes, with equal pads on both sides."""
+    ends = _ends(n, (input_scale, input_zero_point, output_scale, output_zero_point))
+    return _conv(n, "QLinearConv2d", x, weight, scale, zero_point, bias, ends, **windows)
+
+
+def _ends(n: Node, ends: Sequence[Constant]) -> tuple[dict[str, Weight], dict[str, Any]]:
+    """Return the scales and zero points of what a layer takes and gives, and the constructor's arguments about them."""
+    steps = {name: n.weight(end, _only, ()) for name, end in zip(_END_STEPS, ends, strict=True)}
+    signs = (zero.type.dtype == DataType.INT8 for zero in ends[1::2])
+    return steps, dict(zip(_ENDS, signs, strict=True))
+
+
+def _only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return array.reshape(())
 
 
 @op(
@@ -178,7 +259,7 @@ def QuantizedEmbedding(n: Node, table: Constant, scale: Constant, zero_point: Co
     steps, stored = _steps(n, table, scale, zero_point, rows)
     if not stored["per_channel"]:
         given = {"scale": scale, "zero_point": zero_point}
-        steps = {name: n.weight(each, lambda array: array.reshape(()), ()) for name, each in given.items()}
+        steps = {name: n.weight(each, _only, ()) for name, each in given.items()}
     layer = n.layer(
         "QuantizedEmbedding", {"weight": table, **steps}, num_embeddings=rows, embedding_dim=width, **stored
     )

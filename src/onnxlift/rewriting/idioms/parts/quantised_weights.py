@@ -10,7 +10,7 @@ from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import shape_of
 
-_STORED = (ir.DataType.INT8, ir.DataType.UINT8)
+STORED = (ir.DataType.INT8, ir.DataType.UINT8)
 
 
 def checked(
@@ -25,7 +25,7 @@ def checked(
         return None
     assert integers is not None and scale is not None
     shape = tensor.shape.numpy()
-    if integers.dtype not in _STORED or scale.dtype != ir.DataType.FLOAT or len(shape) != axes or 0 in shape:
+    if integers.dtype not in STORED or scale.dtype != ir.DataType.FLOAT or len(shape) != axes or 0 in shape:
         return None
     allowed = [(), (1,)] if axis is None else [(), (1,), (shape[axis],)]
     if shape_of(scale) not in allowed or (zero is not None and shape_of(zero) not in allowed):

@@ -1,0 +1,74 @@
+"""A layer that computes with integers from end to end is one layer, which knows the steps of its input and result.
+
+    QLinearConv(x, sx, zx, W, sw, zw, sy, zy, b)   ->  IntegerConv(x, W, sw, zw, sx, zx, sy, zy, b)
+    QLinearMatMul(x, sx, zx, W, sw, zw, sy, zy)    ->  IntegerLinear(x, W, sw, zw, sx, zx, sy, zy)
+
+W, its scale and its zero point are constants as in `quantized_layers.py`, the scales and zero points of input and
+result are single constant numbers, and b is a constant. All scales are float32, and integers have 8 bits.
+
+Not for a convolution over other than two axes or with pads that differ between both sides. Sound because the layer adds
+up the same integers, and scales and rounds the sums as the node does.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.match import DOMAIN
+from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.shapes import rank
+from onnxlift.rewriting.idioms.parts.quantised_weights import STORED, checked, windows
+from onnxlift.stages import step
+
+
+@step("integer-layers")
+def run(model: ir.Model) -> int:
+    """Make layers of products of integers; return how many."""
+    return sweep(model, {"QLinearConv": _conv, "QLinearMatMul": _linear})
+
+
+def _conv(edit: Edit, node: ir.Node) -> None:
+    attributes, bias = windows(node), node.inputs[8] if len(node.inputs) > 8 else None
+    if attributes is None or (bias is not None and constant(bias) is None):
+        return
+    stored = _stored(edit, node, axis=0, axes=4)
+    ends = None if stored is None else _ends(edit, node)
+    if stored is not None and ends is not None:
+        inputs = [node.inputs[0], *stored, *ends] if bias is None else [node.inputs[0], *stored, *ends, bias]
+        _name(edit.replace(node, "IntegerConv", inputs, attributes, domain=DOMAIN))
+
+
+def _linear(edit: Edit, node: ir.Node) -> None:
+    stored = _stored(edit, node, axis=1, axes=2) if rank(node.inputs[0]) else None
+    ends = None if stored is None else _ends(edit, node)
+    if stored is not None and ends is not None:
+        _name(edit.replace(node, "IntegerLinear", [node.inputs[0], *stored, *ends], domain=DOMAIN))
+
+
+def _stored(edit: Edit, node: ir.Node, axis: int, axes: int) -> list[ir.Value] | None:
+    weight, scale, zero = node.inputs[3:6]
+    return checked(edit, weight, scale, zero, axis, axes)
+
+
+def _name(layer: ir.Node) -> None:
+    """Call a layer what it was called before ONNX Runtime's quantiser added to its name."""
+    layer.name = None if layer.name is None else layer.name.removesuffix("_quant")
+
+
+def _ends(edit: Edit, node: ir.Node) -> list[ir.Value] | None:
+    """Return the scales and zero points of input and result, if each is one constant number.
+
+    They are constants of the layer's own: what one layer gives and the next one takes is one constant in the file."""
+    values = (*node.inputs[1:3], *node.inputs[6:8])
+    tensors = [constant(value) for value in values]
+    types = ((ir.DataType.FLOAT,), STORED) * 2
+    arrays = [
+        tensor.numpy()
+        for tensor, allowed in zip(tensors, types, strict=True)
+        if tensor is not None and tensor.size == 1 and tensor.dtype in allowed
+    ]
+    if len(arrays) < len(values):
+        return None
+    names = ("input_scale", "input_zero_point", "output_scale", "output_zero_point")
+    return [edit.constant(f"{node.outputs[0].name}.{name}", array) for name, array in zip(names, arrays, strict=True)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -153,3 +154,15 @@ def test_other_convolutions(text: str, inputs: str, changed: dict[str, Array]) -
 def test_other_products(inputs: str, changed: dict[str, Array]) -> None:
     given = {name: data for name, data in (MATRIX | changed).items() if f" {name}" not in inputs}
     assert recognised(model_of(LINEAR, inputs, axes=3, **given)) == ["QLinearMatMul"]
+
+
+def test_products_that_give_small_floats() -> None:
+    small = {"zy": np.array(0, ml_dtypes.float8_e4m3fn)}
+    model = model_of(LINEAR, ROWS, "float8e4m3fn", axes=3, **MATRIX | small)
+    assert recognised(model) == ["QLinearMatMul"]
+
+
+def test_a_product_with_a_vector() -> None:
+    model = model_of(LINEAR, "uint8[6] x", axes=1, **MATRIX)
+    assert recognised(model) == ["IntegerLinear"]
+    assert_exact(LINEAR, "uint8[6] x", axes=1, **MATRIX)

@@ -4,7 +4,7 @@
     QLinearMatMul(x, sx, zx, W, sw, zw, sy, zy)    ->  IntegerLinear(x, W, sw, zw, sx, zx, sy, zy)
 
 W, its scale and its zero point are constants as in `quantized_layers.py`, the scales and zero points of input and
-result are single constant numbers, and b is a constant. All scales are float32, and integers have 8 bits.
+result are single constant numbers, and b is a constant. All scales are float32, and all integers have 8 bits.
 
 Not for a convolution over other than two axes or with pads that differ between both sides. Sound because the layer adds
 up the same integers, and scales and rounds the sums as the node does.
@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from onnxlift.ir.editing.edit import Edit, sweep
+from onnxlift.ir.editing.edit import Array, Edit, sweep
 from onnxlift.ir.editing.match import DOMAIN
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.shapes import rank
 from onnxlift.rewriting.idioms.parts.quantised_weights import STORED, checked, windows
 from onnxlift.stages import step
 
@@ -40,7 +39,7 @@ def _conv(edit: Edit, node: ir.Node) -> None:
 
 
 def _linear(edit: Edit, node: ir.Node) -> None:
-    stored = _stored(edit, node, axis=1, axes=2) if rank(node.inputs[0]) else None
+    stored = _stored(edit, node, axis=1, axes=2)
     ends = None if stored is None else _ends(edit, node)
     if stored is not None and ends is not None:
         _name(edit.replace(node, "IntegerLinear", [node.inputs[0], *stored, *ends], domain=DOMAIN))
@@ -60,15 +59,11 @@ def _ends(edit: Edit, node: ir.Node) -> list[ir.Value] | None:
     """Return the scales and zero points of input and result, if each is one constant number.
 
     They are constants of the layer's own: what one layer gives and the next one takes is one constant in the file."""
-    values = (*node.inputs[1:3], *node.inputs[6:8])
-    tensors = [constant(value) for value in values]
-    types = ((ir.DataType.FLOAT,), STORED) * 2
-    arrays = [
-        tensor.numpy()
-        for tensor, allowed in zip(tensors, types, strict=True)
-        if tensor is not None and tensor.size == 1 and tensor.dtype in allowed
-    ]
-    if len(arrays) < len(values):
-        return None
+    arrays: list[Array] = []
+    for value in (*node.inputs[1:3], *node.inputs[6:8]):
+        tensor = constant(value)
+        if tensor is None or tensor.size != 1 or tensor.dtype not in (ir.DataType.FLOAT, *STORED):
+            return None
+        arrays.append(tensor.numpy())
     names = ("input_scale", "input_zero_point", "output_scale", "output_zero_point")
     return [edit.constant(f"{node.outputs[0].name}.{name}", array) for name, array in zip(names, arrays, strict=True)]

@@ -47,9 +47,10 @@ LAYERS: list[tuple[str, dict[str, Any]]] = [
     ),
     *(
         (name, {**WIDTHS, "kernel_size": size, "bias": size == 3, "per_channel": size == 3})
-        for name in ("QuantizedConv2d", "DynamicQuantizedConv2d", "RoundedBiasConv2d")
+        for name in ("QuantizedConv2d", "DynamicQuantizedConv2d", "RoundedBiasConv2d", "QLinearConv2d")
         for size in (3, (2, 3))
     ),
+    *(("QLinear", {"in_features": 3, "out_features": 5, "per_channel": each}) for each in (True, False)),
     *(("QuantizedEmbedding", {"num_embeddings": 7, "embedding_dim": 3, "per_channel": each}) for each in (True, False)),
     *(
         ("BlockQuantizedLinear", {"in_features": 70, "out_features": 5, "bits": bits, "zero_points": z, "bias": z})

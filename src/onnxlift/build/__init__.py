@@ -25,6 +25,7 @@ For those who write layers on top of it:
 
 from __future__ import annotations
 
+from .control import if_, loop, scan
 from .errors import BuildError
 from .model import Model, model
 from .state import DEFAULT_OPSET, opset, opsets, scope
@@ -38,13 +39,16 @@ __all__ = [
     "Model",
     "Value",
     "constant",
+    "if_",
     "input",
+    "loop",
     "model",
     "op",
     "opset",
     "opsets",
     "optional",
     "parameter",
+    "scan",
     "scope",
     "sequence",
 ]

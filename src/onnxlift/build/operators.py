@@ -78,7 +78,7 @@ def call(
     """Bind a call, make the node, and return its output or a tuple of outputs."""
 
     def title() -> str:
-        shown = [_type_shown(each) for each in (*inputs, *(each for each in given.values() if isinstance(each, Value)))]
+        shown = [type_shown(each) for each in (*inputs, *(each for each in given.values() if isinstance(each, Value)))]
         return f"{called}({', '.join(shown)})"
 
     operands, attributes = _sorted(signature, inputs, given, title)
@@ -105,7 +105,8 @@ def call(
     return handles if as_tuple else handles[0]
 
 
-def _type_shown(given: Any) -> str:
+def type_shown(given: Any) -> str:
+    """Write what was given for a message: the type of a value, or a number."""
     if isinstance(given, Value):
         return str(type_of(given._value))
     if isinstance(given, np.ndarray):

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from .control import if_, loop, scan
 from .errors import BuildError
+from .functions import function
 from .model import Model, model
 from .state import DEFAULT_OPSET, opset, opsets, scope
 from .tensors import constant, input, parameter
@@ -39,6 +40,7 @@ __all__ = [
     "Model",
     "Value",
     "constant",
+    "function",
     "if_",
     "input",
     "loop",

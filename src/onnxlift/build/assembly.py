@@ -104,6 +104,22 @@ class Copier:
         node.meta[MADE] = made
         return node
 
+    def constant(self, value: ir.Value) -> ir.Node:
+        """Copy a constant as a node, for a function, which has no initialisers."""
+        made = made_of(value)
+        assert value.const_value is not None
+        node = ir.Node(
+            "",
+            "Constant",
+            [],
+            [ir.AttrTensor("value", value.const_value)],
+            outputs=[ir.Value(name=self._names.get(value) or self._free.free(value.name or "constant"))],
+            name=self._nodes.free(value.name or "constant"),
+        )
+        node.meta[MADE] = made
+        self.copies[value] = node.outputs[0]
+        return node
+
     def _attribute(self, attribute: ir.Attr) -> ir.Attr:
         if attribute.type is not ir.AttributeType.GRAPH or attribute.is_ref():
             return attribute
@@ -128,9 +144,16 @@ def _plain(shape: ir.Shape | None) -> ir.Shape | None:
 
 
 def assemble(
-    inputs: Sequence[ir.Value], outputs: Mapping[str, ir.Value], nodes: Sequence[ir.Node], sources: Sequence[ir.Value]
+    inputs: Sequence[ir.Value],
+    outputs: Mapping[str, ir.Value],
+    nodes: Sequence[ir.Node],
+    sources: Sequence[ir.Value],
+    *,
+    in_function: bool = False,
 ) -> ir.Graph:
-    """Return a graph that computes these outputs: copies of these nodes, and of the constants among `sources`."""
+    """Return a graph that computes these outputs: copies of these nodes, and of the constants among `sources`.
+
+    Constants are initialisers, or nodes in a function."""
     direct: dict[ir.Value, str] = {}
     for name, value in outputs.items():
         if value.producer() is not None:
@@ -141,8 +164,10 @@ def assemble(
             taken.fix(name, made_of(value).line)
     copier = Copier(names, taken)
     entering = [copier.source(value) for value in inputs]
-    initialisers = [copier.source(value) for value in sources if value.const_value is not None]
-    copies = [copier.node(node) for node in nodes]
+    constants = [value for value in sources if value.const_value is not None]
+    initialisers = [] if in_function else [copier.source(value) for value in constants]
+    copies = [copier.constant(value) for value in constants] if in_function else []
+    copies += [copier.node(node) for node in nodes]
     leaving: list[ir.Value] = []
     for name, value in outputs.items():
         if direct.get(value) != name:

@@ -46,10 +46,12 @@ class AttributeOfFunction:
     def __init__(self, name: str, kind: ir.AttributeType) -> None:
         self.name, self.kind = name, kind
 
-    def _no_value(self, *_: Any) -> Any:
+    def _no_value(self, *others: Any) -> Any:
+        if any(isinstance(each, Value) for each in others):
+            return NotImplemented  # the value knows what to do
         raise BuildError(
-            f"the attribute {self.name} has a value only where the function is called, and can only be passed on as an "
-            "attribute of an operator in it: for its number as a tensor, pass it to op.Constant."
+            f"the attribute {self.name} has a value only where the function is called, and can only be passed on to "
+            "operators in it."
         )
 
     __bool__ = __int__ = __float__ = __index__ = __len__ = __iter__ = _no_value

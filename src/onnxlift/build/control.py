@@ -213,9 +213,7 @@ def _numbers(given: Sequence[int] | None, count: int, what: str, title: Callable
     return numbers
 
 
-def _directions(
-    given: Sequence[str] | None, count: int, what: str, title: Callable[[], str]
-) -> list[int] | None:
+def _directions(given: Sequence[str] | None, count: int, what: str, title: Callable[[], str]) -> list[int] | None:
     if given is None:
         return None
     words = {"forward": 0, "reverse": 1}

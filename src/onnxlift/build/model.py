@@ -19,6 +19,7 @@ from onnxlift.ir.load import load
 from . import state
 from .assembly import assemble, reached
 from .errors import BuildError, at_the_users_line, line_text
+from .functions import collected
 from .state import MADE, Made, made_of
 from .tensors import check_name
 from .value import Value
@@ -109,12 +110,11 @@ def model(
     graph.name, graph.doc_string = name, doc or None
     imports = _imports(graph, opset)
     graph.opset_imports.update(imports)
-    functions = {each.identifier(): each for node in nodes for each in node.meta[MADE].functions}
     built = ir.Model(
         graph,
         ir_version=_ir_version(imports, ir_version),
         producer_name="onnxlift",
-        functions=list(functions.values()),
+        functions=collected(nodes),
     )
     built.metadata_props.update(metadata or {})
     _settle(built, nodes, opset, name)

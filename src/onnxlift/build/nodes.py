@@ -93,8 +93,9 @@ def make(
 
 def check_visible(value: ir.Value, block: Block | None, title: Title) -> None:
     """Raise a BuildError if a value belongs to a body that is not around the one that is being made."""
-    owner = made_of(value).block
-    if owner is None and (block is None or value.const_value is not None):
+    made = made_of(value)
+    owner = made.block
+    if owner is None and (block is None or made.kind == "constant"):
         return
     if block is owner or (block.sees(owner) if block is not None else owner is None):
         return
@@ -121,16 +122,12 @@ def _check(node: ir.Node, block: Block | None, title: Title, schema: Any, functi
     if schema is not None:
         subject.schema = schema
     _refuse(subject, False, title)
-    stepwise = _STEPWISE if function is None else Stepwise(state.fresh_size, [function, *_callees(node)])
+    functions = node.meta[MADE].functions
+    stepwise = Stepwise(state.fresh_size, functions) if functions else _STEPWISE
     reason = stepwise.infer(node, opsets, always_runs=depth == 0)
     _refuse(subject, True, title)
     if reason is not None:
         raise BuildError(f"{title()}: ONNX's own inference refuses it: {reason}.")
-
-
-def _callees(node: ir.Node) -> tuple[ir.Function, ...]:
-    made: Made = node.meta[MADE]
-    return made.functions
 
 
 def _refuse(subject: Subject, typed: bool, title: Title) -> None:

@@ -11,10 +11,11 @@ import onnx_ir as ir
 from onnxlift.ir.graph.types import type_of
 
 from . import state
-from .attributes import attribute_from
+from .attributes import AttributeOfFunction, attribute_from
 from .errors import BuildError, at_the_users_line, nearest
 from .nodes import make, snake
-from .signatures import Parameter, Signature, allows, operators_of, signature_in_force
+from .schemas import operators_of
+from .signatures import Parameter, Signature, allows, signature_in_force, signature_of
 from .tensors import constant_value, tensor_from
 from .value import Value
 
@@ -156,8 +157,6 @@ def _unknown(signature: Signature, key: str) -> str:
     has = f"its attributes are {', '.join(sorted(signature.attributes))}" if signature.attributes else "it has none"
     hint = nearest(key, known) or f"; {has}."
     versions = operators_of(signature.domain).get(signature.name, ())
-    from .signatures import signature_of
-
     for version in versions:
         other = signature_of(signature.domain, signature.name, version)
         if other is not None and (key in other.attributes or any(each.name == key for each in other.inputs)):
@@ -208,6 +207,8 @@ def _constant(
     signature: Signature, parameter: Parameter, given: Any, wanted: ir.DataType | None, title: Any
 ) -> ir.Value:
     what = f"{title()}: its input {parameter.name}"
+    if isinstance(given, AttributeOfFunction):
+        return _of_attribute(given, wanted, what)
     if isinstance(given, list | tuple) and any(isinstance(each, Value) for each in given):
         if parameter.variadic:
             raise BuildError(f"{what} is a list: give its values one by one, with a star before the list.")
@@ -220,6 +221,42 @@ def _constant(
     scopes = state.scopes()
     hint = f"{snake(signature.name)}_{parameter.name}"
     return constant_value(tensor, f"{scopes.path}.{hint}" if scopes.path else hint)
+
+
+_AS_CONSTANT: Mapping[ir.AttributeType, str] = {
+    ir.AttributeType.FLOAT: "value_float",
+    ir.AttributeType.FLOATS: "value_floats",
+    ir.AttributeType.INT: "value_int",
+    ir.AttributeType.INTS: "value_ints",
+    ir.AttributeType.STRING: "value_string",
+    ir.AttributeType.STRINGS: "value_strings",
+    ir.AttributeType.TENSOR: "value",
+}
+
+_ELEMENTS: Mapping[str, tuple[ir.DataType, int]] = {
+    "value_float": (ir.DataType.FLOAT, 0),
+    "value_floats": (ir.DataType.FLOAT, 1),
+    "value_int": (ir.DataType.INT64, 0),
+    "value_ints": (ir.DataType.INT64, 1),
+    "value_string": (ir.DataType.STRING, 0),
+    "value_strings": (ir.DataType.STRING, 1),
+}
+"""The element type and the number of axes of such a constant."""
+
+
+def _of_attribute(given: AttributeOfFunction, wanted: ir.DataType | None, what: str) -> ir.Value:
+    """Return an attribute of the function around as a tensor."""
+    key = _AS_CONSTANT.get(given.kind)
+    if key is None or (key != "value" and state.opsets()[""] < 12):
+        raise BuildError(f"{what} is the attribute {given.name}, which can be a tensor since opset 12 only.")
+    value: Value = operator("", "Constant")(**{key: given})
+    if key in _ELEMENTS:
+        dtype, axes = _ELEMENTS[key]
+        value._value.type = ir.TensorType(dtype)
+        value._value.shape = ir.Shape([state.fresh_size() for _ in range(axes)])
+    if wanted is not None and value.dtype != wanted:
+        value = operator("", "Cast")(value, to=wanted)
+    return value._value
 
 
 _COUNTED_BY: Mapping[str, tuple[str, ...]] = {"Split": ("num_outputs", "split")}

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import onnx.defs
 import onnx_ir as ir
 from onnx.defs import OpSchema
 
-from onnxlift.ir.graph.schema import schema_for
-
 from .errors import BuildError, nearest
+from .schemas import operators_of, schema_in_force
 
 _OPTION = OpSchema.FormalParameterOption
 
@@ -59,13 +57,16 @@ class Signature:
 @cache
 def signature_of(domain: str, name: str, version: int) -> Signature | None:
     """Return what the schema in force says; None if there is no such operator at this opset."""
-    schema: Any = schema_for(domain, name, version)
-    if schema is None:
-        return None
+    schema = schema_in_force(domain, name, version)
+    return None if schema is None else signature_from(schema, version)
+
+
+def signature_from(schema: Any, version: int) -> Signature:
+    """Return what a schema says."""
     variables = {each.type_param_str for each in schema.type_constraints}
     return Signature(
-        domain,
-        name,
+        schema.domain,
+        schema.name,
         version,
         schema,
         tuple(_parameter(each, variables) for each in schema.inputs),
@@ -103,16 +104,6 @@ def _element(text: str) -> ir.DataType | None:
 def allows(parameter: Parameter, dtype: ir.DataType) -> bool:
     """Tell whether an input may be a tensor of this element type."""
     return any(_element(text) == dtype for text in parameter.allowed)
-
-
-@cache
-def operators_of(domain: str) -> Mapping[str, tuple[int, ...]]:
-    """Return all operators of a domain by name, each with the opsets in which it came or changed."""
-    found: dict[str, list[int]] = {}
-    for schema in onnx.defs.get_all_schemas_with_history():
-        if schema.domain == domain:
-            found.setdefault(schema.name, []).append(schema.since_version)
-    return {name: tuple(sorted(versions)) for name, versions in sorted(found.items())}
 
 
 def signature_in_force(domain: str, name: str, version: int, called: str) -> Signature:

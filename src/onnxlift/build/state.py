@@ -48,7 +48,8 @@ class Block:
 
     @property
     def depth(self) -> int:
-        return 1 + (0 if self.parent is None else self.parent.depth)
+        """In how many bodies it lies that may never run. A function runs where it is called."""
+        return (0 if self.isolated else 1) + (0 if self.parent is None else self.parent.depth)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from onnxlift.build.operators import operator
-from onnxlift.build.signatures import operators_of
+from onnxlift.build.schemas import operators_of
 
 from . import microsoft, ml, training
 

@@ -35,8 +35,10 @@ class Stepwise(Inference):
     def infer(self, node: ir.Node, opsets: Mapping[str, int], *, always_runs: bool = True) -> str | None:
         """Set types and shapes of the outputs of `node`, and of all in its subgraphs, from those of its inputs.
 
-        Return why ONNX's own inference refuses the node; None if it does not, or the node may never run."""
+        Return why ONNX's own inference refuses the node; None if it does not, or cannot be asked about all of it."""
         self._runs = always_runs
         self.visits = REVISITS + sum(1 for _ in inner_nodes(node))
         self.visit(node, opsets, {})
-        return self.refusals.pop(node, None)
+        refusal = self.refusals.pop(node, None)
+        # ONNX is asked without the attributes that the caller of a function gives.
+        return None if any(each.is_ref() for each in node.attributes.values()) else refusal

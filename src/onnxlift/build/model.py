@@ -207,7 +207,7 @@ def _ir_version(imports: Mapping[str, int], wanted: int | None) -> int:
     known = [
         onnx.helper.make_opsetid(domain, version) for domain, version in imports.items() if domain in ("", state.ML)
     ]
-    return max(OLDEST_IR_VERSION, int(onnx.helper.find_min_ir_version_for(known)))
+    return max(OLDEST_IR_VERSION, int(onnx.helper.find_min_ir_version_for(known, ignore_unknown=True)))
 
 
 def _settle(built: ir.Model, nodes: Sequence[ir.Node], opset: int | None, name: str) -> None:

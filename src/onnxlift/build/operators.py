@@ -19,7 +19,13 @@ from .signatures import Parameter, Signature, allows, signature_in_force, signat
 from .tensors import constant_value, tensor_from
 from .value import Value
 
-_NICKNAMES = {"": "op", state.MICROSOFT: "op.microsoft", state.ML: "op.ml", state.TRAINING: "op.training"}
+_NICKNAMES = {
+    "": "op",
+    state.MICROSOFT: "op.microsoft",
+    state.ML: "op.ml",
+    state.PREVIEW: "op.preview",
+    state.TRAINING: "op.training",
+}
 
 
 class UnknownOperatorError(BuildError, AttributeError):

@@ -14,11 +14,12 @@ import onnx_ir as ir
 
 from .errors import BuildError, Line, at_the_users_line
 
-MICROSOFT, ML, TRAINING = "com.microsoft", "ai.onnx.ml", "ai.onnx.preview.training"
+MICROSOFT, ML = "com.microsoft", "ai.onnx.ml"
+PREVIEW, TRAINING = "ai.onnx.preview", "ai.onnx.preview.training"
 DEFAULT_OPSET = 21
 """The opset of ONNX that is in force where nothing is said: ONNX Runtime has it since 1.20."""
-DEFAULT_OPSETS: Mapping[str, int] = {"": DEFAULT_OPSET, ML: 4, MICROSOFT: 1, TRAINING: 1}
-NEWEST: Mapping[str, int] = {"": onnx.defs.onnx_opset_version(), ML: 5, MICROSOFT: 1, TRAINING: 1}
+DEFAULT_OPSETS: Mapping[str, int] = {"": DEFAULT_OPSET, ML: 4, MICROSOFT: 1, PREVIEW: 1, TRAINING: 1}
+NEWEST: Mapping[str, int] = {"": onnx.defs.onnx_opset_version(), ML: 5, MICROSOFT: 1, PREVIEW: 1, TRAINING: 1}
 
 
 @dataclass(eq=False)

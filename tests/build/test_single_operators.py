@@ -6,12 +6,12 @@ import warnings
 
 import onnx
 import pytest
-from matrix.case import Revision, cases, revisions
-from matrix.running import build_model
-from matrix.tables import TABLE
 from onnx.backend.test.case.node import collect_testcases
 
 from build.rebuilding import is_plain, nodes_of, rebuilt
+from matrix.case import Revision, cases, revisions
+from matrix.running import build_model
+from matrix.tables import TABLE
 
 
 def problem(model: onnx.ModelProto) -> str:

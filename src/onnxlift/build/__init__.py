@@ -26,6 +26,7 @@ For those who write layers on top of it:
 from __future__ import annotations
 
 from .control import if_, loop, scan
+from .custom import custom
 from .errors import BuildError
 from .functions import function
 from .model import Model, model
@@ -40,6 +41,7 @@ __all__ = [
     "Model",
     "Value",
     "constant",
+    "custom",
     "function",
     "if_",
     "input",

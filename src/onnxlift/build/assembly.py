@@ -132,6 +132,8 @@ class Copier:
     def _output(self, value: ir.Value, made: Made, node: str) -> ir.Value:
         added = (value.name or "").removeprefix(made.hint)
         copy = ir.Value(name=self._names.get(value) or self._free.free(f"{node}{added}"))
+        if made.keeps_types:
+            copy.type, copy.shape = value.type, _plain(value.shape)
         self.copies[value] = copy
         return copy
 
@@ -175,6 +177,7 @@ def assemble(
             leaving.append(copies[-1].outputs[0])
         else:
             leaving.append(copier.copies[value])
+        leaving[-1].type, leaving[-1].shape = value.type, _plain(value.shape)
     return ir.Graph(entering, leaving, nodes=copies, initializers=initialisers)
 
 

@@ -18,6 +18,7 @@ from onnxlift.ir.load import load
 
 from . import state
 from .assembly import assemble, reached
+from .custom import CustomOperator
 from .errors import BuildError, at_the_users_line, line_text
 from .functions import collected
 from .state import MADE, Made, made_of
@@ -35,8 +36,10 @@ OLDEST_IR_VERSION = 8
 class Model:
     """A model that was built. `lift`, `verify` and every verb take it; `model` is the onnx_ir.Model."""
 
-    def __init__(self, model: ir.Model) -> None:
+    def __init__(self, model: ir.Model, operators: Sequence[CustomOperator] = ()) -> None:
         self.model = model
+        self.operators = tuple(operators)
+        """The operators of the user's own in it."""
         self._session: Any = None
 
     def proto(self) -> onnx.ModelProto:
@@ -117,8 +120,9 @@ def model(
         functions=collected(nodes),
     )
     built.metadata_props.update(metadata or {})
-    _settle(built, nodes, opset, name)
-    return Model(_checked(built))
+    operators = _custom(built)
+    _settle(built, opset, name)
+    return Model(_checked(built), operators)
 
 
 def _inputs(given: Value | Sequence[Value]) -> list[ir.Value]:
@@ -199,6 +203,22 @@ def _imports(graph: ir.Graph, wanted: int | None) -> dict[str, int]:
     return found
 
 
+def _custom(built: ir.Model) -> list[CustomOperator]:
+    """Return the operators of the user's own, or raise a BuildError if two have the same name."""
+    found: dict[tuple[str, str], CustomOperator] = {}
+    for graph in (built.graph, *(each.graph for each in built.functions.values())):
+        for node in all_nodes(graph):
+            made: Made = node.meta[MADE]
+            if made.operator is not None and found.setdefault((node.domain, node.op_type), made.operator) is not (
+                made.operator
+            ):
+                raise BuildError(
+                    f"two operators are called {node.domain}.{node.op_type}; one is used at {line_text(made.line)}. "
+                    "Declare it once."
+                )
+    return list(found.values())
+
+
 def _ir_version(imports: Mapping[str, int], wanted: int | None) -> int:
     if wanted is not None:
         if isinstance(wanted, bool) or not isinstance(wanted, int) or not 3 <= wanted <= onnx.IR_VERSION:
@@ -210,7 +230,7 @@ def _ir_version(imports: Mapping[str, int], wanted: int | None) -> int:
     return max(OLDEST_IR_VERSION, int(onnx.helper.find_min_ir_version_for(known, ignore_unknown=True)))
 
 
-def _settle(built: ir.Model, nodes: Sequence[ir.Node], opset: int | None, name: str) -> None:
+def _settle(built: ir.Model, opset: int | None, name: str) -> None:
     """Bring the nodes to the opset that is wanted."""
     if opset is None or all(node.domain or node.version == opset for node in all_nodes(built.graph)):
         return

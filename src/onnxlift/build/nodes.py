@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import onnx_ir as ir
 
 from onnxlift.ir.checking.rules.rule import Subject
 from onnxlift.ir.checking.rules.table import broken_by
 from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.schema import schema_for
 from onnxlift.ir.graph.walk import Region
 from onnxlift.ir.inference.evaluate import EVALUATED, evaluate
 from onnxlift.ir.inference.stepwise import Stepwise
@@ -19,6 +20,7 @@ from onnxlift.ir.origin.metadata import CLASSES, NAME_SCOPES
 
 from . import state
 from .errors import BuildError, line_text, users_line
+from .signatures import element_of
 from .state import MADE, Block, Made, made_of
 from .tensors import constant_value, is_foldable
 
@@ -27,6 +29,13 @@ MOST_FOLDED = 1 << 16
 
 _GRAPH = ir.Graph([], [], nodes=[], name="nodes on their own")
 _STEPWISE = Stepwise(state.fresh_size)
+
+
+class Custom(Protocol):
+    """An operator of the user's own, which infers itself."""
+
+    def infer(self, node: ir.Node) -> None: ...
+
 
 Title = Callable[[], str]
 """Writes the call for a message."""
@@ -52,6 +61,7 @@ def make(
     captures: tuple[ir.Value, ...] = (),
     function: ir.Function | None = None,
     functions: tuple[ir.Function, ...] = (),
+    operator: Custom | None = None,
 ) -> list[ir.Value]:
     """Make a node and return its outputs, named by what is added to the name of the node; or raise a BuildError."""
     while inputs and inputs[-1] is None:
@@ -72,7 +82,8 @@ def make(
         version=version,
         name=hint,
     )
-    made = Made(state.next_order(), users_line(), block, hint, captures=captures, functions=functions)
+    made = Made(state.next_order(), users_line(), block, hint, "node", None, captures, functions, operator)
+    made.keeps_types = function is None and schema_for(domain, op_type, version) is None
     node.meta[MADE] = made
     if scopes.paths:
         node.metadata_props[NAME_SCOPES] = f"{scopes.names_text}{hint!r}]"
@@ -125,9 +136,34 @@ def _check(node: ir.Node, block: Block | None, title: Title, schema: Any, functi
     functions = node.meta[MADE].functions
     stepwise = Stepwise(state.fresh_size, functions) if functions else _STEPWISE
     reason = stepwise.infer(node, opsets, always_runs=depth == 0)
+    if schema is not None:
+        _types_by_schema(node, schema)
+    if node.meta[MADE].operator is not None:
+        node.meta[MADE].operator.infer(node)
     _refuse(subject, True, title)
     if reason is not None:
         raise BuildError(f"{title()}: ONNX's own inference refuses it: {reason}.")
+
+
+def _types_by_schema(node: ir.Node, schema: Any) -> None:
+    """Set the types of outputs that inference does not know, where the schema gives them the type of an input."""
+    if all(value.type is not None for value in node.outputs):
+        return
+    formal = schema.inputs
+    known = {
+        formal[min(index, len(formal) - 1)].type_str: value.type
+        for index, value in enumerate(node.inputs)
+        if value is not None
+    }
+    for index, value in enumerate(node.outputs):
+        parameter = schema.outputs[min(index, len(schema.outputs) - 1)]
+        if value.type is not None or not parameter.is_homogeneous:
+            continue
+        found = known.get(parameter.type_str)
+        if found is None and len(parameter.types) == 1:
+            element = element_of(next(iter(parameter.types)))
+            found = None if element is None else ir.TensorType(element)
+        value.type = found
 
 
 def _refuse(subject: Subject, typed: bool, title: Title) -> None:

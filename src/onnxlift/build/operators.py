@@ -13,7 +13,7 @@ from onnxlift.ir.graph.types import type_of
 from . import state
 from .attributes import AttributeOfFunction, attribute_from
 from .errors import BuildError, at_the_users_line, nearest
-from .nodes import make, snake
+from .nodes import Custom, make, snake
 from .schemas import operators_of
 from .signatures import Parameter, Signature, allows, signature_in_force, signature_of
 from .tensors import constant_value, tensor_from
@@ -81,6 +81,7 @@ def call(
     given: Mapping[str, Any],
     outputs: int | None,
     name: str | None,
+    operator: Custom | None = None,
 ) -> Any:
     """Bind a call, make the node, and return its output or a tuple of outputs."""
 
@@ -107,6 +108,7 @@ def call(
         title,
         schema=signature.schema,
         name=name,
+        operator=operator,
     )
     handles = tuple(map(Value, made))
     return handles if as_tuple else handles[0]
@@ -255,7 +257,8 @@ def _of_attribute(given: AttributeOfFunction, wanted: ir.DataType | None, what: 
     key = _AS_CONSTANT.get(given.kind)
     if key is None or (key != "value" and state.opsets()[""] < 12):
         raise BuildError(f"{what} is the attribute {given.name}, which can be a tensor since opset 12 only.")
-    value: Value = operator("", "Constant")(**{key: given})
+    attribute: dict[str, Any] = {key: given}
+    value: Value = operator("", "Constant")(**attribute)
     if key in _ELEMENTS:
         dtype, axes = _ELEMENTS[key]
         value._value.type = ir.TensorType(dtype)

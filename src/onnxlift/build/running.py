@@ -11,6 +11,7 @@ import onnx_ir as ir
 from .errors import BuildError, at_the_users_line, nearest
 
 if TYPE_CHECKING:
+    from .custom import CustomOperator
     from .model import Model
 
 
@@ -57,6 +58,8 @@ def _by_runtime(model: Model, feeds: Mapping[str, Any], outputs: Sequence[str]) 
 
     from onnxlift.verification.session_values import CAST_OUT, cast_outputs, run_session
 
+    if model.operators:
+        return _with_python(model, feeds, outputs)
     if model._session is None:
         proto = model.proto()
         session = _session(proto)
@@ -70,6 +73,36 @@ def _by_runtime(model: Model, feeds: Mapping[str, Any], outputs: Sequence[str]) 
         return run_session(session, casts, feeds, outputs)
     except (onnxruntime.capi.onnxruntime_pybind11_state.InvalidArgument, ValueError, RuntimeError) as error:
         raise BuildError(f"ONNX Runtime refuses to run the model: {' '.join(str(error).split())[:500]}") from None
+
+
+def _with_python(model: Model, feeds: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Any]:
+    """Run a model with operators of the user's own: their nodes in Python, and all between them by ONNX Runtime."""
+    from onnxlift.workbench.runtime.python_ops import PythonSession
+
+    if model._session is None:
+        task = {"folder": "", "options": {}}
+        model._session = PythonSession(model.proto(), outputs, _classes(model.operators), task)
+    found: dict[str, Any] = model._session.results(model._session.call(feeds))
+    return found
+
+
+def _classes(operators: Sequence[CustomOperator]) -> list[Any]:
+    """Return the operators as onnx's reference takes them."""
+    from onnx.reference.op_run import OpRun
+
+    def made(operator: CustomOperator) -> Any:
+        if operator.run is None:
+            raise BuildError(f"the model has the operator {operator!r}, which was declared without `run`.")
+        compute = operator.run
+
+        def run(self: Any, *inputs: Any, **_: Any) -> tuple[Any, ...]:
+            attributes = {key: getattr(self, key, default) for key, default in operator.defaults.items()}
+            found = compute(*inputs, **attributes)
+            return tuple(map(np.asarray, found if isinstance(found, tuple) else (found,)))
+
+        return type(operator.name, (OpRun,), {"op_domain": operator.domain, "_run": run})
+
+    return [made(each) for each in operators]
 
 
 def _session(proto: Any) -> Any:
@@ -87,5 +120,5 @@ def _by_reference(model: Model, feeds: Mapping[str, Any], outputs: Sequence[str]
     from onnx.reference import ReferenceEvaluator
 
     if model._session is None:
-        model._session = ReferenceEvaluator(model.proto())
+        model._session = ReferenceEvaluator(model.proto(), new_ops=_classes(model.operators))
     return dict(zip(outputs, model._session.run(list(outputs), dict(feeds)), strict=True))

@@ -21,7 +21,7 @@ from .state import MICROSOFT
 _OPTIONS = OpSchema.FormalParameterOption
 
 Formal = Sequence[Any]
-"""A name, a type or the name of a type variable, "Single", "Optional" or "Variadic", and whether all are of one type."""
+"""A name, a type or a type variable, "Single", "Optional" or "Variadic", and whether several are of one type."""
 
 
 @cache

@@ -30,7 +30,7 @@ class Parameter:
 
     @property
     def only(self) -> ir.DataType | None:
-        return _element(next(iter(self.allowed))) if len(self.allowed) == 1 else None
+        return element_of(next(iter(self.allowed))) if len(self.allowed) == 1 else None
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ _ELEMENTS = {"float": ir.DataType.FLOAT, "double": ir.DataType.DOUBLE}
 
 
 @cache
-def _element(text: str) -> ir.DataType | None:
+def element_of(text: str) -> ir.DataType | None:
     """Return the element type that a schema means by `tensor(int64)`."""
     if not text.startswith("tensor("):
         return None
@@ -103,7 +103,7 @@ def _element(text: str) -> ir.DataType | None:
 
 def allows(parameter: Parameter, dtype: ir.DataType) -> bool:
     """Tell whether an input may be a tensor of this element type."""
-    return any(_element(text) == dtype for text in parameter.allowed)
+    return any(element_of(text) == dtype for text in parameter.allowed)
 
 
 def signature_in_force(domain: str, name: str, version: int, called: str) -> Signature:

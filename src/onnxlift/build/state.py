@@ -182,7 +182,8 @@ class Made:
     """What is noted of each node and each value without a node: when and where it was made, and its name.
 
     `hint` is what a name is made of; `fixed` is a name that the user gave. `captures` are the values outside that
-    bodies of the node read."""
+    bodies of the node read, `functions` those of the model that it calls, also by way of others, and `operator` is the
+    user's own operator."""
 
     order: int
     line: Line
@@ -192,6 +193,10 @@ class Made:
     fixed: str | None = None
     captures: tuple[ir.Value, ...] = ()
     functions: tuple[ir.Function, ...] = ()
+    operator: Any = None
+
+    keeps_types: bool = False
+    """Whether nobody else knows the types of the outputs, as ONNX has no schema for the operator."""
 
 
 MADE = "made"

@@ -86,9 +86,8 @@ def test_a_scan_goes_backwards_along_another_axis():
 def test_control_flow_is_there_in_each_opset(opset):
     with build.opset(opset):
         x = build.input("x", "float32", [4])
-        y = build.if_(
-            build.input("c", "bool", []), lambda: op.Neg(x), lambda: build.loop(2, None, lambda i, s: s + x, x)
-        )
+        c = build.input("c", "bool", [])
+        y = build.if_(c, lambda: op.Neg(x), lambda: build.loop(2, None, lambda i, s: s + x, x))
         z = build.scan(lambda s, e: s + e, build.constant(np.float32(0)), y)
     model = build.model([x, c], {"z": z})
     np.testing.assert_allclose(model(X[0], np.array(False))["z"], 3 * X[0].sum(), rtol=1e-5)

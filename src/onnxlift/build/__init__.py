@@ -29,6 +29,7 @@ from .control import if_, loop, scan
 from .custom import custom
 from .errors import BuildError
 from .functions import function
+from .inlining import Inlined, inline
 from .model import Model, model
 from .state import DEFAULT_OPSET, opset, opsets, scope
 from .tensors import constant, input, parameter
@@ -38,12 +39,14 @@ from .value import Value
 __all__ = [
     "DEFAULT_OPSET",
     "BuildError",
+    "Inlined",
     "Model",
     "Value",
     "constant",
     "custom",
     "function",
     "if_",
+    "inline",
     "input",
     "loop",
     "model",

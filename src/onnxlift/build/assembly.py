@@ -10,7 +10,7 @@ from onnxlift.ir.graph.walk import subgraphs
 from onnxlift.ir.inference.infer import is_invented_size
 
 from .errors import BuildError, Line, line_text
-from .state import FIXED, MADE, Made, made_of
+from .state import FIXED, HINT, MADE, Made, made_of
 
 
 def reached(outputs: Iterable[ir.Value]) -> tuple[list[ir.Node], list[ir.Value]]:
@@ -130,8 +130,8 @@ class Copier:
         return ir.Attr(attribute.name, attribute.type, ir.Graph(inputs, outputs, nodes=nodes, name=graph.name))
 
     def _output(self, value: ir.Value, made: Made, node: str) -> ir.Value:
-        added = (value.name or "").removeprefix(made.hint)
-        copy = ir.Value(name=self._names.get(value) or self._free.free(f"{node}{added}"))
+        hint = value.meta.get(HINT) or f"{node}{(value.name or '').removeprefix(made.hint)}"
+        copy = ir.Value(name=self._names.get(value) or self._free.free(hint))
         if made.keeps_types:
             copy.type, copy.shape = value.type, _plain(value.shape)
         self.copies[value] = copy

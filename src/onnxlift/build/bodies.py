@@ -62,6 +62,11 @@ def traced(
     with state.in_block(inner):
         given = function(*map(Value, formals), **(attributes or {}))
         outputs = _outputs(given, inner)
+    return body_of(inner, formals, outputs)
+
+
+def body_of(inner: Block, formals: list[ir.Value], outputs: list[ir.Value]) -> Body:
+    """Close a block, and return its body."""
     inner.closed = True
     nodes = _needed(inner, outputs)
     return Body(inner, formals, outputs, nodes, _captures(inner, nodes))

@@ -208,10 +208,10 @@ def _custom(built: ir.Model) -> list[CustomOperator]:
     found: dict[tuple[str, str], CustomOperator] = {}
     for graph in (built.graph, *(each.graph for each in built.functions.values())):
         for node in all_nodes(graph):
-            made: Made = node.meta[MADE]
-            if made.operator is not None and found.setdefault((node.domain, node.op_type), made.operator) is not (
-                made.operator
-            ):
+            made: Made | None = node.meta.get(MADE)  # functions of models that are used inside have none
+            if made is None or made.operator is None:
+                continue
+            if found.setdefault((node.domain, node.op_type), made.operator) is not made.operator:
                 raise BuildError(
                     f"two operators are called {node.domain}.{node.op_type}; one is used at {line_text(made.line)}. "
                     "Declare it once."

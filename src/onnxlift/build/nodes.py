@@ -62,6 +62,7 @@ def make(
     function: ir.Function | None = None,
     functions: tuple[ir.Function, ...] = (),
     operator: Custom | None = None,
+    metadata: Mapping[str, str] | None = None,
 ) -> list[ir.Value]:
     """Make a node and return its outputs, named by what is added to the name of the node; or raise a BuildError."""
     while inputs and inputs[-1] is None:
@@ -85,7 +86,9 @@ def make(
     made = Made(state.next_order(), users_line(), block, hint, "node", None, captures, functions, operator)
     made.keeps_types = function is None and schema_for(domain, op_type, version) is None
     node.meta[MADE] = made
-    if scopes.paths:
+    if metadata:
+        node.metadata_props.update(metadata)
+    if scopes.paths and NAME_SCOPES not in node.metadata_props:
         node.metadata_props[NAME_SCOPES] = f"{scopes.names_text}{hint!r}]"
         node.metadata_props[CLASSES] = f"{scopes.classes_text}{op_type!r}]"
     try:

@@ -201,6 +201,8 @@ class Made:
 
 MADE = "made"
 """Key in the `meta` of a node, and of a value that no node makes."""
+HINT = "hint"
+"""Key in `Value.meta` of what the name of an output is made of, if not of the name of its node."""
 FIXED = "fixed-name"
 """Key in `Value.meta` of a name that the user gave."""
 

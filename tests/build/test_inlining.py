@@ -9,7 +9,8 @@ from onnxlift.build import op
 
 X = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
 
-MODEL = """<ir_version: 8, opset_import: ["" : 17, "local" : 1]> net (float[n, 4] x, float[4] b) => (float[n, 4] y, int64[2] s)
+MODEL = """<ir_version: 8, opset_import: ["" : 17, "local" : 1]>
+net (float[n, 4] x, float[4] b) => (float[n, 4] y, int64[2] s)
 <float[4] w = {1.0, 2.0, 3.0, 4.0}> { a = Mul(x, w) y = local.Shift(a, b) s = Shape(a) }
 <domain: "local", opset_import: ["" : 17]> Shift (x, b) => (y) { z = Add(x, b) y = Relu(z) }"""
 
@@ -17,7 +18,9 @@ BRANCH = """<ir_version: 8, opset_import: ["" : 17]> net (float[n, 4] x) => (flo
     total = ReduceSum <keepdims = 0> (x)
     zero = Constant <value_float = 0.0> ()
     more = Greater(total, zero)
-    y = If(more) <then_branch = t () => (float[n, 4] a) { a = Exp(x) }, else_branch = e () => (float[n, 4] b) { b = Neg(x) }>
+    y = If(more) <
+        then_branch = t () => (float[n, 4] a) { a = Exp(x) },
+        else_branch = e () => (float[n, 4] b) { b = Neg(x) }>
 }"""
 
 W = np.array([1, 2, 3, 4], np.float32)

@@ -14,11 +14,8 @@ from onnxlift.ir.graph.types import FLOATS, INTEGERS
 
 from .errors import BuildError, at_the_users_line, users_line
 from .state import FIXED, MADE, Made, next_order, scopes
-from .types import Dtype, Size, ValueType, data_type, dtype_text, shape_from
+from .types import Array, Dtype, Size, ValueType, data_type, dtype_text, shape_from
 from .value import Value
-
-Array = np.ndarray[Any, Any]
-Number = bool | int | float | str | np.generic
 
 _NATURAL = {"b": ir.DataType.BOOL, "i": ir.DataType.INT64, "f": ir.DataType.FLOAT, "U": ir.DataType.STRING}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +12,20 @@ import onnx_ir as ir
 from onnxlift.ir.graph.types import type_of
 
 from .errors import BuildError, nearest
+from .value import Value
 
 Dtype = str | type | np.dtype[Any] | ir.DataType
 """An element type: "float32", np.float32, ir.DataType.FLOAT; "string" and "bool" as well."""
 Size = int | str | None
 """A size: a number, a name, or None for one of which nothing is known."""
+
+Array = np.ndarray[Any, Any]
+Number = bool | int | float | str | np.generic
+Operand = Value | Number | Array | Sequence[Any]
+"""What an operator takes as an input: a value, a number, or an array."""
+Ints = Sequence[int] | Array
+Floats = Sequence[float] | Array
+Strings = Sequence[str]
 
 _NAMES = {
     **{each.name.lower(): each for each in ir.DataType if each is not ir.DataType.UNDEFINED},

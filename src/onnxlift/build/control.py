@@ -10,6 +10,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.graph.types import type_of
 
 from . import state
@@ -35,7 +36,15 @@ def if_(condition: Value, then: Callable[[], Any], otherwise: Callable[[], Any],
     def title() -> str:
         return f"build.if_({type_shown(condition)})"
 
-    bodies = [trace(then, "the branch `then` of build.if_", ()), trace(otherwise, "its branch `otherwise`", ())]
+    if condition.dtype not in (ir.DataType.BOOL, None):
+        raise BuildError(f"{title()}: the condition is {type_shown(condition)}, and must be one bool.")
+    sizes = shape_of(condition._value)
+    if sizes is not None and any(isinstance(size, int) and size != 1 for size in sizes):
+        raise BuildError(f"{title()}: the condition has several elements: reduce it to one, or use op.Where.")
+    bodies = [
+        trace(function, f"the branch `{which}` of build.if_", (), may_never_run=True)
+        for which, function in (("then", then), ("otherwise", otherwise))
+    ]
     first, second = (body.outputs for body in bodies)
     if len(first) != len(second):
         raise BuildError(f"{title()}: one branch gives {len(first)} values, and the other {len(second)}.")
@@ -78,6 +87,12 @@ def loop(
     _check_body(body, len(carried) + 1, title)
     traced = trace(step, "the body of build.loop", inputs)
     given = len(traced.outputs) - 1
+    proceed = traced.outputs[0]
+    if proceed.dtype not in (ir.DataType.BOOL, None):
+        raise BuildError(
+            f"{title()}: the body gives {type_of(proceed)} first, and what it gives begins with whether to go on, a "
+            "bool."
+        )
     if given < len(carried):
         more = "whether to go on, and then " if condition is not None else ""
         raise BuildError(

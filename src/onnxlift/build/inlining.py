@@ -183,7 +183,7 @@ class _Replay:
 
     def _body(self, graph: ir.Graph, node: ir.Node) -> Body:
         what = f"a body of {node.op_type} in the model that is used"
-        block = Block(what, users_line(), parent=state.block())
+        block = Block(what, users_line(), parent=state.block(), may_never_run=True)
         formals = [
             formal(value.name or "value", value.type, _known_sizes(value.shape), block) for value in graph.inputs
         ]

@@ -170,9 +170,8 @@ def _types_by_schema(node: ir.Node, schema: Any) -> None:
 
 
 def _refuse(subject: Subject, typed: bool, title: Title) -> None:
-    texts = [text for _, text in broken_by(subject, typed=typed)]
-    if texts:
-        raise BuildError(f"{title()}: {' And '.join(texts)}")
+    for _, text in broken_by(subject, typed=typed):
+        raise BuildError(f"{title()}: {text}")
 
 
 def _folded(node: ir.Node, version: int, hint: str) -> ir.Value | None:

@@ -16,7 +16,7 @@ from .errors import BuildError, at_the_users_line, nearest
 from .nodes import Custom, make, snake
 from .schemas import operators_of
 from .signatures import Parameter, Signature, allows, signature_in_force, signature_of
-from .tensors import constant_value, tensor_from
+from .tensors import constant_value, goes, tensor_from
 from .value import Value
 
 _NICKNAMES = {
@@ -90,6 +90,10 @@ def call(
         return f"{called}({', '.join(shown)})"
 
     operands, attributes = _sorted(signature, inputs, given, title)
+    for key, value in attributes.items():
+        if signature.attributes[key] is ir.AttributeType.GRAPH and not isinstance(value, ir.Graph):
+            instead = _BY_FUNCTIONS.get(signature.name, "build.if_, build.loop or build.scan")
+            raise BuildError(f"{title()}: its attribute {key} is a graph: use {instead}, which takes functions.")
     values = _values(signature, operands, title)
     count, as_tuple = _count(signature, attributes, values, outputs, title)
     if name is not None and (not isinstance(name, str) or not name):
@@ -114,6 +118,9 @@ def call(
     return handles if as_tuple else handles[0]
 
 
+_BY_FUNCTIONS: Mapping[str, str] = {"If": "build.if_", "Loop": "build.loop", "Scan": "build.scan"}
+
+
 def type_shown(given: Any) -> str:
     """Write what was given for a message: the type of a value, or a number."""
     if isinstance(given, Value):
@@ -136,7 +143,8 @@ def _sorted(
         lower[each.lower()] = "" if each.lower() in lower else each
     formal = signature.inputs
     if len(operands) > len(formal) and not (formal and formal[-1].variadic):
-        raise BuildError(f"{title()}: it has {_counted(len(operands), 'input')}, and takes {_takes(signature)}.")
+        told = _moved_input(signature, len(formal))
+        raise BuildError(f"{title()}: it has {_counted(len(operands), 'input')}, and takes {_takes(signature)}{told}.")
     for key, value in given.items():
         found = key if key in places else lower.get(key.lower())
         if key in signature.attributes:
@@ -157,6 +165,16 @@ def _sorted(
         if parameter.required and missing:
             raise BuildError(f"{title()}: its input {parameter.name} is missing; it takes {_takes(signature)}.")
     return operands, attributes
+
+
+def _moved_input(signature: Signature, place: int) -> str:
+    """Say of an input that is one input too many that it is an attribute at this opset."""
+    for version in operators_of(signature.domain).get(signature.name, ()):
+        other = signature_of(signature.domain, signature.name, version)
+        if other is not None and place < len(other.inputs) and other.inputs[place].name in signature.attributes:
+            name = other.inputs[place].name
+            return f"; {name} is an attribute at opset {signature.version}: give it by name"
+    return ""
 
 
 def _unknown(signature: Signature, key: str) -> str:
@@ -197,6 +215,10 @@ def _values(signature: Signature, operands: Sequence[Any], title: Any) -> list[i
         places.append((given, parameter))
         if isinstance(given, Value) and parameter.variable and given.dtype is not None:
             known.setdefault(parameter.variable, given.dtype)
+    for variable in {parameter.variable for given, parameter in places if _is_plain(given)} - {"", *known}:
+        numbers = [given for given, parameter in places if parameter.variable == variable and _is_plain(given)]
+        if any(isinstance(each, float) for each in numbers):
+            known[variable] = ir.DataType.FLOAT
     values: list[ir.Value | None] = []
     for given, parameter in places:
         if given is None:
@@ -204,11 +226,16 @@ def _values(signature: Signature, operands: Sequence[Any], title: Any) -> list[i
         elif isinstance(given, Value):
             values.append(given._value)
         else:
-            value = _constant(signature, parameter, given, known.get(parameter.variable) or parameter.only, title)
+            value = _constant(signature, parameter, given, known.get(parameter.variable), title)
             if parameter.variable and value.dtype is not None:
                 known.setdefault(parameter.variable, value.dtype)
             values.append(value)
     return values
+
+
+def _is_plain(given: Any) -> bool:
+    """Tell whether this is one of Python's own numbers, which have no element type yet."""
+    return isinstance(given, int | float) and not isinstance(given, bool | np.generic)
 
 
 def _constant(
@@ -216,15 +243,15 @@ def _constant(
 ) -> ir.Value:
     what = f"{title()}: its input {parameter.name}"
     if isinstance(given, AttributeOfFunction):
-        return _of_attribute(given, wanted, what)
+        return _of_attribute(given, wanted or parameter.only, what)
     if isinstance(given, list | tuple) and any(isinstance(each, Value) for each in given):
         if parameter.variadic:
             raise BuildError(f"{what} is a list: give its values one by one, with a star before the list.")
         raise BuildError(f"{what} is a list with values in it: join them with op.Concat.")
-    tensor = tensor_from(given, wanted, what)
+    tensor = tensor_from(given, wanted or parameter.only, what, beside=wanted is not None)
     if wanted is None and not allows(parameter, tensor.dtype):
         fitting = ir.DataType.INT64 if allows(parameter, ir.DataType.INT64) else ir.DataType.FLOAT
-        if allows(parameter, fitting):
+        if allows(parameter, fitting) and goes(tensor.dtype, fitting):
             tensor = tensor_from(given, fitting, what)
     scopes = state.scopes()
     hint = f"{snake(signature.name)}_{parameter.name}"
@@ -285,12 +312,10 @@ def _count(
             raise BuildError(f"{title()}: outputs is {outputs!r}, and must be a number from 1.")
         if outputs > len(signature.outputs) and not signature.several:
             raise BuildError(
-                f"{title()}: {_counted(outputs, 'output')} were asked for, and it gives {', '.join(signature.outputs)}."
+                f"{title()}: outputs={outputs} was asked for, and it gives {', '.join(signature.outputs)}."
             )
         if outputs < signature.least:
-            raise BuildError(
-                f"{title()}: {_counted(outputs, 'output')} were asked for, and it gives {signature.least}."
-            )
+            raise BuildError(f"{title()}: outputs={outputs} was asked for, and it gives {signature.least} or more.")
         split = len(values) > 1 or "split" in attributes
         if signature.name == "Split" and "num_outputs" in signature.attributes and not split:
             attributes.setdefault("num_outputs", outputs)

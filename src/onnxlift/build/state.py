@@ -27,12 +27,13 @@ class Block:
     """A graph inside the model that is being made: the body of a loop, a branch, or a function.
 
     `nodes` are its nodes in the order in which they were made. A function cannot read what is outside of it
-    (`isolated`)."""
+    (`isolated`). What `may_never_run` may hold sizes that do not fit, as a branch for other inputs does."""
 
     what: str
     line: Line
     parent: Block | None = None
     isolated: bool = False
+    may_never_run: bool = False
     nodes: list[ir.Node] = field(default_factory=list)
     closed: bool = False
 
@@ -49,8 +50,8 @@ class Block:
 
     @property
     def depth(self) -> int:
-        """In how many bodies it lies that may never run. A function runs where it is called."""
-        return (0 if self.isolated else 1) + (0 if self.parent is None else self.parent.depth)
+        """In how many bodies it lies that may never run."""
+        return self.may_never_run + (0 if self.parent is None else self.parent.depth)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,13 @@ from .state import FIXED, MADE, Made, next_order, scopes
 from .types import Array, Dtype, Size, ValueType, data_type, dtype_text, shape_from
 from .value import Value
 
-_NATURAL = {"b": ir.DataType.BOOL, "i": ir.DataType.INT64, "f": ir.DataType.FLOAT, "U": ir.DataType.STRING}
+_NATURAL = {
+    "b": ir.DataType.BOOL,
+    "i": ir.DataType.INT64,
+    "f": ir.DataType.FLOAT,
+    "c": ir.DataType.COMPLEX128,
+    "U": ir.DataType.STRING,
+}
 
 
 @at_the_users_line
@@ -77,12 +83,15 @@ def parameter(
     element, sizes = data_type(dtype), tuple(int(size) for size in shape)
     path = f"{scopes().path}.{name}" if scopes().path else name
 
+    line = users_line()
+
     def made() -> ir.TensorProtocol:
         array = np.asarray(make())
         if array.shape != sizes or ir.DataType.from_numpy(array.dtype) != element:
             raise BuildError(
                 f"the parameter {path} was declared {dtype_text(element)} {sizes}, and its array is "
-                f"{array.dtype} {array.shape}."
+                f"{array.dtype} {array.shape}.",
+                line,
             )
         return ir.Tensor(array, dtype=element)
 
@@ -113,8 +122,10 @@ def is_foldable(value: ir.Value | None) -> bool:
     return made is not None and made.kind == "constant" and made.fixed is None
 
 
-def tensor_from(given: Any, wanted: ir.DataType | None, what: str) -> ir.TensorProtocol:
-    """Return a tensor of what the user gave, of the `wanted` element type if there is one; or raise a BuildError."""
+def tensor_from(given: Any, wanted: ir.DataType | None, what: str, *, beside: bool = False) -> ir.TensorProtocol:
+    """Return a tensor of what the user gave, of the `wanted` element type if there is one; or raise a BuildError.
+
+    With `beside`, another value is of that type, and could be cast instead."""
     if isinstance(given, onnx.TensorProto):
         given = ir.serde.deserialize_tensor(given)
     if isinstance(given, ir.TensorProtocol):
@@ -141,20 +152,21 @@ def tensor_from(given: Any, wanted: ir.DataType | None, what: str) -> ir.TensorP
             natural = ir.DataType.from_numpy(array.dtype)
         except TypeError:
             raise BuildError(f"{what} is an array of {array.dtype}, which ONNX does not have.") from None
-    return _converted(array, natural, natural if wanted is None else wanted, given, what)
+    return _converted(array, natural, natural if wanted is None else wanted, given, what, beside)
 
 
-def _converted(array: Array, natural: ir.DataType, wanted: ir.DataType, given: Any, what: str) -> ir.TensorProtocol:
+def _converted(
+    array: Array, natural: ir.DataType, wanted: ir.DataType, given: Any, what: str, beside: bool
+) -> ir.TensorProtocol:
     if wanted == ir.DataType.STRING or natural == ir.DataType.STRING:
         if wanted != natural:
             raise BuildError(f"{what} is {_shown(given)}, and must be {dtype_text(wanted)} here.")
         texts = [each if isinstance(each, bytes) else str(each).encode() for each in array.reshape(-1).tolist()]
         return ir.StringTensor(texts, shape=ir.Shape(array.shape))
-    if natural != wanted and not _goes(natural, wanted):
-        raise BuildError(
-            f"{what} is {_shown(given)}, {_a(dtype_text(natural))}, and must be {dtype_text(wanted)} here: write it "
-            f'so, or cast the other value first: op.Cast(x, to="{dtype_text(natural)}").'
-        )
+    if natural != wanted and not goes(natural, wanted):
+        told = dtype_text(natural)
+        advice = f', or cast the other value: op.Cast(x, to="{told}")' if beside else ""
+        raise BuildError(f"{what} is {_shown(given)}, {_a(told)}, and must be {dtype_text(wanted)} here{advice}.")
     target = wanted.numpy()
     if wanted in INTEGERS and array.size:
         low, high = int(array.min()), int(array.max())
@@ -169,7 +181,7 @@ def _limits(dtype: ir.DataType) -> tuple[int, int]:
     return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if dtype.is_signed() else (0, 2**bits - 1)
 
 
-def _goes(natural: ir.DataType, wanted: ir.DataType) -> bool:
+def goes(natural: ir.DataType, wanted: ir.DataType) -> bool:
     """Tell whether numbers of one type can stand for those of the other: ints for floats, but never floats for ints."""
     if natural in INTEGERS:
         return wanted in INTEGERS or wanted in FLOATS

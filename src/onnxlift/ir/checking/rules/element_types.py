@@ -142,6 +142,12 @@ def _said(text: str) -> str:
     return words.get(text.partition("(")[0], "") + (inner if text.startswith("tensor") else _said(inner))
 
 
+_MOST_SEQUENCES = 4
+
+
 def _listed(allowed: frozenset[str]) -> str:
     words = sorted({_said(text) for text in allowed if text.startswith(("tensor(", "seq(", "optional("))})
+    sequences = [word for word in words if word.startswith("a sequence of ")]
+    if len(sequences) > _MOST_SEQUENCES:
+        words = [*(word for word in words if word not in sequences), "a sequence of tensors"]
     return ", ".join(words[:-1]) + " or " + words[-1] if len(words) > 1 else words[0] if words else "no tensor"

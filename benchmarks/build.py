@@ -3,9 +3,10 @@
     python benchmarks/build.py [--json]
 
 Both sizes are measured in one run, by the time of the processor, so that the machine cancels out of the ratio: 10 is
-linear, and each is the best of three. `nodes` is the time in which the nodes are made, checked and inferred, `model` that of the model at the end. The
-same network is made by onnx.helper and inferred by onnx, for comparison. An import is measured in processes of its own,
-beside that of onnx_ir. The last figure is the peak of memory beyond the weights when 400 MB of them are saved.
+linear, and each is the best of three. `nodes` is the time in which the nodes are made, checked and inferred, `model`
+that of the model at the end. The same network is made by onnx.helper and inferred by onnx, for comparison. An import is
+measured in processes of its own, beside that of onnx_ir. The last figure is how much more memory is taken when 400 MB
+of weights are saved.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class Copier:
     def source(self, value: ir.Value) -> ir.Value:
         """Copy a value that no node makes."""
         name = self._names.get(value) or self._free.free(value.name or "value")
-        copy = ir.Value(name=name, type=value.type, shape=_plain(value.shape), const_value=value.const_value)
+        copy = ir.Value(name=name, type=value.type, shape=without_invented(value.shape), const_value=value.const_value)
         self.copies[value] = copy
         return copy
 
@@ -133,12 +133,12 @@ class Copier:
         hint = value.meta.get(HINT) or f"{node}{(value.name or '').removeprefix(made.hint)}"
         copy = ir.Value(name=self._names.get(value) or self._free.free(hint))
         if made.keeps_types:
-            copy.type, copy.shape = value.type, _plain(value.shape)
+            copy.type, copy.shape = value.type, without_invented(value.shape)
         self.copies[value] = copy
         return copy
 
 
-def _plain(shape: ir.Shape | None) -> ir.Shape | None:
+def without_invented(shape: ir.Shape | None) -> ir.Shape | None:
     """Return the shape without the names of sizes that inference made up."""
     if shape is None:
         return None
@@ -177,7 +177,7 @@ def assemble(
             leaving.append(copies[-1].outputs[0])
         else:
             leaving.append(copier.copies[value])
-        leaving[-1].type, leaving[-1].shape = value.type, _plain(value.shape)
+        leaving[-1].type, leaving[-1].shape = value.type, without_invented(value.shape)
     return ir.Graph(entering, leaving, nodes=copies, initializers=initialisers)
 
 

@@ -6,21 +6,18 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.walk import all_nodes
 from onnxlift.workbench.opset.convert import convert_opsets
 from onnxlift.workbench.opset.errors import OpsetError
 
 from .errors import BuildError, Line, line_text
-from .state import MADE
 
 _MOST_SHOWN = 5
 
 
-def bring_to(model: ir.Model, targets: Mapping[str, int], name: str) -> None:
-    """Bring all nodes to these opsets in place, computing the same; or raise a BuildError with those that cannot go."""
-    lines: dict[str, Line] = {
-        node.name: node.meta[MADE].line for node in all_nodes(model.graph) if node.name and MADE in node.meta
-    }
+def bring_to(model: ir.Model, targets: Mapping[str, int], name: str, lines: Mapping[str, Line]) -> None:
+    """Bring all nodes to these opsets in place, computing the same; or raise a BuildError with those that cannot go.
+
+    `lines` are the places where nodes were made, by name."""
     try:
         convert_opsets(model, targets, name=name)
     except OpsetError as error:

@@ -86,7 +86,7 @@ class Inlined:
             if wanted:
                 from .conversion import bring_to
 
-                bring_to(model, wanted, "the model that is used")
+                bring_to(model, wanted, "the model that is used", {})
             infer(model)
             self._aligned[key] = model
         return self._aligned[key]

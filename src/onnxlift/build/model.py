@@ -17,9 +17,9 @@ from onnxlift.errors import InvalidModelError
 from onnxlift.ir.graph.walk import all_nodes
 
 from . import state
-from .assembly import assemble, reached
+from .assembly import assemble, reached, without_invented
 from .custom import CustomOperator
-from .errors import BuildError, at_the_users_line, line_text
+from .errors import BuildError, Line, at_the_users_line, line_text
 from .functions import collected
 from .state import MADE, Made, made_of
 from .tensors import check_name
@@ -135,8 +135,14 @@ def _built(
     )
     built.metadata_props.update(metadata)
     operators = _custom(built)
-    _settle(built, opset, name)
-    return Model(_checked(built), operators)
+    lines = {node.name: node.meta[MADE].line for node in all_nodes(graph) if node.name}
+    if opset is not None and any(not node.domain and node.version != opset for node in all_nodes(graph)):
+        from .conversion import bring_to
+
+        bring_to(built, {"": opset}, name, lines)
+        for value in (*graph.inputs, *graph.outputs):
+            value.shape = without_invented(value.shape)
+    return Model(_checked(built, lines), operators)
 
 
 def _inputs(given: Value | Sequence[Value]) -> list[ir.Value]:
@@ -203,7 +209,9 @@ def _imports(graph: ir.Graph, wanted: int | None) -> dict[str, int]:
         state.check_opset("", wanted)
     first: dict[str, tuple[int, Made]] = {}
     for node in all_nodes(graph):
-        made, version = node.meta[MADE], node.version or 1
+        if node.version is None:  # an Identity for an output, which is the same at every opset
+            continue
+        made, version = node.meta[MADE], node.version
         other, at = first.setdefault(node.domain, (version, made))
         if other != version and not (node.domain == "" and wanted is not None):
             title = node.domain or "ai.onnx"
@@ -244,20 +252,10 @@ def _ir_version(imports: Mapping[str, int], wanted: int | None) -> int:
     return max(OLDEST_IR_VERSION, int(onnx.helper.find_min_ir_version_for(known, ignore_unknown=True)))
 
 
-def _settle(built: ir.Model, opset: int | None, name: str) -> None:
-    """Bring the nodes to the opset that is wanted."""
-    if opset is None or all(node.domain or node.version == opset for node in all_nodes(built.graph)):
-        return
-    from .conversion import bring_to
-
-    bring_to(built, {"": opset}, name)
-
-
-def _checked(built: ir.Model) -> ir.Model:
+def _checked(built: ir.Model, lines: Mapping[str, Line]) -> ir.Model:
     """Return the model as it is read from a file: every rule is checked."""
     from onnxlift.ir.load import load
 
-    lines = {node.name: node.meta[MADE].line for node in all_nodes(built.graph) if MADE in node.meta}
     try:
         checked = load(built, faithful=True)
     except InvalidModelError as error:
@@ -269,5 +267,5 @@ def _checked(built: ir.Model) -> ir.Model:
     return checked
 
 
-def _node_in(place: str, lines: Mapping[str | None, Any]) -> str | None:
-    return next((name for name in lines if name and f"node {name!r} " in f"{place} "), None)
+def _node_in(place: str, lines: Mapping[str, Line]) -> str | None:
+    return next((name for name in lines if f"node {name!r} " in f"{place} "), None)

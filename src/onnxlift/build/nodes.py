@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Protocol
 
 import onnx_ir as ir
@@ -28,7 +28,6 @@ MOST_FOLDED = 1 << 16
 """The most elements of a constant that is computed while the model is built."""
 
 _GRAPH = ir.Graph([], [], nodes=[], name="nodes on their own")
-_STEPWISE = Stepwise(state.fresh_size)
 
 
 class Custom(Protocol):
@@ -39,6 +38,12 @@ class Custom(Protocol):
 
 Title = Callable[[], str]
 """Writes the call for a message."""
+
+
+@lru_cache(maxsize=64)
+def _stepwise(functions: tuple[ir.Function, ...]) -> Stepwise:
+    """Return the inference of nodes that may call these functions; it remembers what calls of them give."""
+    return Stepwise(state.fresh_size, functions)
 
 
 @cache
@@ -136,9 +141,7 @@ def _check(node: ir.Node, block: Block | None, title: Title, schema: Any, functi
     if schema is not None:
         subject.schema = schema
     _refuse(subject, False, title)
-    functions = node.meta[MADE].functions
-    stepwise = Stepwise(state.fresh_size, functions) if functions else _STEPWISE
-    reason = stepwise.infer(node, opsets, always_runs=depth == 0)
+    reason = _stepwise(node.meta[MADE].functions).infer(node, opsets, always_runs=depth == 0)
     if schema is not None:
         _types_by_schema(node, schema)
     if node.meta[MADE].operator is not None:

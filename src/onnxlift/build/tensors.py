@@ -160,7 +160,14 @@ def _converted(
 ) -> ir.TensorProtocol:
     if wanted == ir.DataType.STRING or natural == ir.DataType.STRING:
         if wanted != natural:
-            raise BuildError(f"{what} is {_shown(given)}, and must be {dtype_text(wanted)} here.")
+            is_shape = wanted in INTEGERS and isinstance(given, tuple | list) and any(isinstance(e, str) for e in given)
+            advice = (
+                ". A size with a name is a number only when the model runs: take it from op.Shape, or let a Reshape "
+                "find it (-1, or 0 to keep it)"
+            )
+            raise BuildError(
+                f"{what} is {_shown(given)}, and must be {dtype_text(wanted)} here{advice if is_shape else ''}."
+            )
         texts = [each if isinstance(each, bytes) else str(each).encode() for each in array.reshape(-1).tolist()]
         return ir.StringTensor(texts, shape=ir.Shape(array.shape))
     if natural != wanted and not goes(natural, wanted):

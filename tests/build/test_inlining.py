@@ -4,8 +4,10 @@ import pytest
 from onnx import parser
 
 import onnxlift
+from models.handmade import tiny_resnet
 from onnxlift import build
 from onnxlift.build import op
+from onnxlift.demo import transformer_block
 
 X = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
 
@@ -94,3 +96,21 @@ def test_wrong_calls_are_told(call, told):
 def test_what_is_no_model_is_told():
     with pytest.raises(build.BuildError, match=r"test_inlining.py:\d+: build.inline: .*is not an ONNX model"):
         build.inline(b"no model")
+
+
+@pytest.mark.parametrize("make", [tiny_resnet, transformer_block], ids=lambda make: make.__name__)
+def test_a_model_inside_of_nothing_else_is_the_same_model(make):
+    proto = make()
+    with build.opset(proto.opset_import[0].version):
+        net = build.inline(proto)
+        inputs = [build.input(name, "float32", sizes(proto, name)) for name in net.inputs]
+        model = build.model(inputs, {net.outputs[0]: net(*inputs)})
+    counts = onnxlift.diff(proto, model).counts
+    assert {
+        key: counts[key] for key in ("added", "removed", "moved", "changed", "weights", "interface")
+    } == dict.fromkeys(("added", "removed", "moved", "changed", "weights", "interface"), 0)
+
+
+def sizes(proto, name):
+    (found,) = (each for each in proto.graph.input if each.name == name)
+    return [size.dim_param or size.dim_value for size in found.type.tensor_type.shape.dim]

@@ -128,7 +128,10 @@ def tensor_from(given: Any, wanted: ir.DataType | None, what: str, *, beside: bo
     With `beside`, another value is of that type, and could be cast instead."""
     if isinstance(given, onnx.TensorProto):
         given = ir.serde.deserialize_tensor(given)
-    if isinstance(given, ir.TensorProtocol):
+    # Whether something is a tensor of onnx-ir is a slow question, so it comes after the frequent answers.
+    if not isinstance(given, np.ndarray | np.generic | int | float | list | tuple) and isinstance(
+        given, ir.TensorProtocol
+    ):
         if wanted is None or given.dtype == wanted:
             return given
         given = given.numpy()

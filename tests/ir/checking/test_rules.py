@@ -395,6 +395,52 @@ BROKEN = {
             "its parameter number 1 is (1,), and its parameter number 2 is (3,)",
         ),
     ],
+    "one-way-broadcast": [
+        (
+            parsed("y = Gemm(x, z, c)", "float[2, 4] x, float[4, 5] z, float[3] c"),
+            "its input C is (3,), which cannot be broadcast to (2, 5).",
+        ),
+        (
+            parsed("y = Gemm(x, z, c)", "float[1, 4] x, float[4, 5] z, float[2, 5] c"),
+            "its input C is (2, 5), which cannot be broadcast to (1, 5).",
+        ),
+        (
+            parsed("y = LayerNormalization(x, z)", "float[n, 4] x, float[3] z"),
+            "its input Scale is (3,), which cannot be broadcast to (n, 4).",
+        ),
+        (
+            parsed("y = LayerNormalization(x, z, b)", "float[n, 4] x, float[4] z, float[5] b"),
+            "its input B is (5,), which cannot be broadcast to (n, 4).",
+        ),
+        (
+            parsed("y = PRelu(x, z)", "float[n, 3, 4] x, float[3] z"),
+            "its input slope is (3,), which cannot be broadcast to (n, 3, 4).",
+        ),
+        (
+            parsed("y = PRelu(x, z)", "float[4] x, float[1, 4] z"),
+            "its input slope is (1, 4), which cannot be broadcast to (4,).",
+        ),
+    ],
+    "element-indices": [
+        (
+            parsed("y = GatherElements(x, i)", "float[n, 4] x, int64[n] i"),
+            "its data is (n, 4) and its indices are (n,): both need the same axes.",
+        ),
+        (
+            parsed("y = ScatterElements(x, i, z)", "float[n, 4] x, int64[2, 4] i, float[2, 3] z"),
+            "its indices are (2, 4) and its updates (2, 3): both need one shape.",
+        ),
+    ],
+    "group-parameters": [
+        (
+            parsed("y = GroupNormalization<num_groups = 4>(x, s, s)", "float[n, 6, 4] x, float[4] s"),
+            "has 6 channels, which are no multiple of 4 groups",
+        ),
+        (
+            parsed("y = GroupNormalization<num_groups = 2>(x, s, s)", "float[n, 6, 4] x, float[6] s"),
+            "its scale is (6,), and it has 2 groups",
+        ),
+    ],
     "einsum-equation": [
         (parsed('y = Einsum<equation = "i1->i">(x)'), "its equation 'i1->i' is none"),
         (parsed('y = Einsum<equation = "ij,jk->ik">(x)'), "has 2 terms, and the node has 1 operands"),

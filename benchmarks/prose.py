@@ -6,7 +6,7 @@ Lifts each model as it is and as a plain transcript (`flat=True`), and prints a 
 distributed. The figures:
 
     lines        of the source without blank ones; beside it, of the transcript
-    /node        lines per node, of classes and of the functions that they call: each file has a `load` of the same length
+    /node        lines per node, of classes and the functions they call (`load` is as long for every model)
     forward      statements of the longest forward, nested ones as well
     numbered     classes with a number at the end of their names (the model's own class aside)
     letters      variables of one letter, other than x, in forwards of more than ten lines
@@ -250,18 +250,14 @@ def summary(found: Sequence[Prose], worst: int) -> str:
     lines = [
         "",
         f"{len(lifted)} of {len(found)} models lift",
-        f"{'':14}" + "".join(f"{n:>8}" for n, _ in quantile_names()),
+        f"{'':14}" + "".join(f"{n:>8}" for n in QUANTILES),
     ]
     for name in FIGURES:
         counted = [prose for prose in lifted if name != "per_node" or prose.nodes > MANY_NODES]
         if not counted:
             continue
         ordered = sorted(counted, key=lambda prose: prose.figure(name))
-        at = [
-            ordered[min(len(ordered) - 1, round(part * (len(ordered) - 1)))].figure(name)
-            for _, part in quantile_names()
-        ]
-        at[0] = statistics.median(prose.figure(name) for prose in counted)
+        at = [ordered[round(part * (len(ordered) - 1))].figure(name) for part in QUANTILES.values()]
         shown = [prose for prose in ordered[::-1][:worst] if prose.figure(name)]
         names = ", ".join(f"{prose.name} {prose.figure(name):.3g}" for prose in shown)
         lines.append(f"{name:14}" + "".join(f"{value:>8.3g}" for value in at) + f"  {names}")

@@ -64,6 +64,6 @@ def _typed(
     region = Region(model.graph, model.opset_imports)
     for node, reason in refusals.items():
         if node not in told:
-            place = Subject(node, region, model).place()
+            place = Subject.of(model, region, node).place()
             found.append((node, Finding(INFERENCE, place, f"ONNX's own inference refuses it: {reason}.")))
     return found

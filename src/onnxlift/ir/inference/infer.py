@@ -43,7 +43,7 @@ _TRACKED = {ir.DataType.INT64: 2**63, ir.DataType.INT32: 2**31, ir.DataType.BOOL
 
 # The most visits of nodes that repeated sweeps may take, on top of one visit per node. (Loops are swept until their
 # shapes settle, functions once per kind of call.) Beyond that, a sweep takes shapes as unknown, which is always right.
-_REVISITS = 20_000
+REVISITS = 20_000
 
 _Size = int | ir.SymbolicDim
 TypeAndShape = tuple[ir.TypeProtocol | None, ir.Shape | None]
@@ -89,7 +89,7 @@ class Inference:
         self.calls: dict[ir.OperatorIdentifier, _FunctionCall] = {}
         self.results: dict[object, list[TypeAndShape]] = {}
         self.refusals: dict[ir.Node, str] = {}
-        self.visits = _REVISITS
+        self.visits = REVISITS
         self.bounds = Bounds()
         self._next_symbol = 0
         for region in regions(model):
@@ -165,14 +165,22 @@ class Inference:
             if tensor is not None:
                 value.type, value.shape = ir.TensorType(tensor.dtype), ir.Shape(tensor.shape.numpy())
         for node in graph:
-            try:
-                self._infer_node(node, opsets, attributes)
-            except Exception as error:  # whatever a broken model provokes, the outputs are merely unknown
-                logger.debug("no inference for node %s: %r", node.name, error)
-                for output in node.outputs:
-                    self.assign(output, None, None)
-            if self.told:
-                self._take_elements(node)
+            self.visit(node, opsets, attributes)
+
+    def visit(self, node: ir.Node, opsets: Mapping[str, int], attributes: Mapping[str, ir.Attr]) -> None:
+        """Infer one node, whose inputs are already known."""
+        try:
+            self._infer_node(node, opsets, attributes)
+        except Exception as error:  # whatever a broken model provokes, the outputs are merely unknown
+            logger.debug("no inference for node %s: %r", node.name, error)
+            for output in node.outputs:
+                self.assign(output, None, None)
+        if self.told:
+            self._take_elements(node)
+
+    def always_runs(self, node: ir.Node) -> bool:
+        """Tell whether the node runs whenever the model does, and not only in a branch, a loop or a function."""
+        return node.graph is self.model.graph
 
     def _take_elements(self, node: ir.Node) -> None:
         """Record the elements that are told of the outputs of a node, where inference has not found them all."""
@@ -194,7 +202,7 @@ class Inference:
         standard = node.domain == ""
         opset = opset_of(node, opsets)
         # Bounds that are learnt in a subgraph hold only in runs that execute it.
-        bounds = self.bounds if node.graph is self.model.graph else Bounds()
+        bounds = self.bounds if self.always_runs(node) else Bounds()
         view = NodeView(node, opset, attributes, self.fresh, bounds)
         if standard and self._infer_by_rule(view):
             return
@@ -283,7 +291,7 @@ class Inference:
             inferred = ask_schema(node, view, opsets, self.model.ir_version)
         except onnx.shape_inference.InferenceError as error:
             # Some schemas compute with unknown sizes as if they were 0, so only what they say of known ones counts.
-            if node.graph is self.model.graph and all(_is_static(value) for value in node.inputs if value is not None):
+            if self.always_runs(node) and all(_is_static(value) for value in node.inputs if value is not None):
                 self.refusals[node] = reason_of(error)
             return {}
         except Exception as error:

@@ -109,7 +109,7 @@ class Graph:
 
     def place(self, region: Region, node: ir.Node) -> Place:
         """Return how a finding calls a node."""
-        return Place(Subject(node, region, self.model).place(), node=node.name)
+        return Place(Subject.of(self.model, region, node).place(), node=node.name)
 
 
 def value_place(kind: str, name: str | None, region: Region | None = None) -> Place:

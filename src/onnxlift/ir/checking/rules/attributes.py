@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import onnx
@@ -114,6 +115,9 @@ _NEEDED: Mapping[str, Sequence[str]] = {
 }
 """The attributes without which an operator has no meaning, though its schema calls them optional."""
 
+_ONNX = ("", "ai.onnx.ml")
+"""The domains whose operators these tables are about."""
+
 _ELEMENT_TYPES: Mapping[str, str] = {
     **dict.fromkeys(("Cast", "BitCast"), "to"),
     **dict.fromkeys(("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial"), "dtype"),
@@ -158,7 +162,7 @@ def has_every_required_attribute(n: Subject) -> Iterable[str]:
 @rule("OL033", "attribute-text")
 def texts_are_among_those_that_are_defined(n: Subject) -> Iterable[str]:
     """An attribute that is one of several words is one of them. (Directions were often written in capitals.)"""
-    if n.schema is None:
+    if n.schema is None or n.node.domain not in _ONNX:
         return
     for name, words in _CHOICES.get(n.node.op_type, {}).items():
         text = _given(n, name)
@@ -169,7 +173,7 @@ def texts_are_among_those_that_are_defined(n: Subject) -> Iterable[str]:
 @rule("OL034", "attribute-range")
 def numbers_are_in_their_range(n: Subject) -> Iterable[str]:
     """What an attribute counts is 1 or more, and padding is not negative."""
-    if n.schema is None:
+    if n.schema is None or n.node.domain not in _ONNX:
         return
     for limits, least in ((_POSITIVE, 1), (_NOT_NEGATIVE, 0)):
         for name in limits.get(n.node.op_type, ()):
@@ -215,18 +219,11 @@ def _became_an_input(n: Subject, name: str) -> int | None:
     return since if schema is not None and name in schema.attributes else None
 
 
+@cache
 def required_attributes(schema: Any) -> tuple[str, ...]:
     """Return the names of the attributes that an operator requires, by its schema or by what it means."""
-    key = (schema.domain, schema.name, schema.since_version)
-    if key not in _required:
-        needed = _NEEDED.get(schema.name, ())
-        _required[key] = tuple(
-            name for name, attribute in schema.attributes.items() if attribute.required or name in needed
-        )
-    return _required[key]
-
-
-_required: dict[tuple[str, str, int], tuple[str, ...]] = {}
+    needed = _NEEDED.get(schema.name, ()) if schema.domain in _ONNX else ()
+    return tuple(name for name, attribute in schema.attributes.items() if attribute.required or name in needed)
 
 
 def _given(n: Subject, name: str) -> Any:

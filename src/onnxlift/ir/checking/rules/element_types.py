@@ -9,7 +9,6 @@ from typing import Any
 import onnx_ir as ir
 from onnx.defs import OpSchema
 
-from onnxlift.ir.graph.schema import schema_for
 from onnxlift.ir.graph.types import ONNX_TYPE
 
 from .rule import Subject, rule
@@ -27,7 +26,7 @@ def inputs_have_a_type_that_the_operator_takes(n: Subject) -> Iterable[str]:
     """Each input has an element type that the operator takes, and is a tensor, a sequence or an optional as it must."""
     if n.schema is None:
         return
-    parameters = _parameters(n.node.domain, n.node.op_type, n.opset, len(n.inputs))
+    parameters = _parameters(n.schema, len(n.inputs))
     for (name, _, allowed), value in zip(parameters, n.inputs, strict=False):
         found = type_text(value)
         if found is not None and found not in allowed:
@@ -40,7 +39,7 @@ def inputs_of_one_type_agree(n: Subject) -> Iterable[str]:
     if n.schema is None:
         return
     first: dict[str, tuple[str, str]] = {}
-    parameters = _parameters(n.node.domain, n.node.op_type, n.opset, len(n.inputs))
+    parameters = _parameters(n.schema, len(n.inputs))
     for (name, variable, _), value in zip(parameters, n.inputs, strict=False):
         found = type_text(value)
         if found is None or not variable:
@@ -115,13 +114,11 @@ def _element(dtype: ir.DataType) -> str:
 
 
 @cache
-def _parameters(domain: str, op_type: str, opset: int, count: int) -> tuple[tuple[str, str, frozenset[str]], ...]:
+def _parameters(schema: OpSchema, count: int) -> tuple[tuple[str, str, frozenset[str]], ...]:
     """Return name, type variable and allowed types of the first `count` inputs.
 
     The variable is empty if the input need not agree with another one: its type is fixed, or it is one of several
     inputs of any type."""
-    schema = schema_for(domain, op_type, opset)
-    assert schema is not None
     variables = {each.type_param_str for each in schema.type_constraints}
     formal: list[Any] = list(schema.inputs)
     found: list[tuple[str, str, frozenset[str]]] = []
@@ -145,6 +142,12 @@ def _said(text: str) -> str:
     return words.get(text.partition("(")[0], "") + (inner if text.startswith("tensor") else _said(inner))
 
 
+_MOST_SEQUENCES = 4
+
+
 def _listed(allowed: frozenset[str]) -> str:
     words = sorted({_said(text) for text in allowed if text.startswith(("tensor(", "seq(", "optional("))})
+    sequences = [word for word in words if word.startswith("a sequence of ")]
+    if len(sequences) > _MOST_SEQUENCES:
+        words = [*(word for word in words if word not in sequences), "a sequence of tensors"]
     return ", ".join(words[:-1]) + " or " + words[-1] if len(words) > 1 else words[0] if words else "no tensor"

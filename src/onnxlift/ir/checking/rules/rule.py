@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import onnx
 import onnx.defs
@@ -23,10 +23,15 @@ from onnxlift.ir.inference.node_view import NodeView
 class Subject(NodeView):
     """A node that is checked, with its schema and the function of the model that it calls, if there are any."""
 
-    def __init__(self, node: ir.Node, region: Region, model: ir.Model) -> None:
+    def __init__(self, node: ir.Node, region: Region, function: ir.Function | None) -> None:
         super().__init__(node, region.opset(node), {}, lambda: "?", Bounds())
         self.region = region
-        self.function = model.functions.get(node.op_identifier()) if model.functions else None
+        self.function = function
+
+    @classmethod
+    def of(cls, model: ir.Model, region: Region, node: ir.Node) -> Self:
+        """Return a node of the model as rules see it."""
+        return cls(node, region, model.functions.get(node.op_identifier()) if model.functions else None)
 
     @cached_property
     def schema(self) -> onnx.defs.OpSchema | None:

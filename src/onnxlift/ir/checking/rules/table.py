@@ -41,17 +41,24 @@ def broken(model: ir.Model, *, typed: bool, told: Collection[ir.Node] = ()) -> I
     Nodes of which something was `told` already are left out: a rule on sizes relies on the attributes."""
     for region in regions(model):
         for node in region.graph:
-            subject: Subject | None = None
-            for each in () if node in told else _rules_for(node.op_type, node.domain, typed):
-                subject = subject or Subject(node, region, model)
-                if not _concerns(each, subject):
-                    continue
-                try:
-                    texts = list(each.check(subject))
-                except Unknown:
-                    continue
-                for text in texts:
-                    yield node, Finding(each.name, subject.place(), text)
+            if node in told or not _rules_for(node.op_type, node.domain, typed):
+                continue
+            subject = Subject.of(model, region, node)
+            for each, text in broken_by(subject, typed=typed):
+                yield node, Finding(each.name, subject.place(), text)
+
+
+def broken_by(subject: Subject, *, typed: bool) -> Iterator[tuple[Rule, str]]:
+    """Yield each rule that one node breaks, with what is wrong: of the rules that need types, or of the others."""
+    for each in _rules_for(subject.node.op_type, subject.node.domain, typed):
+        if not _concerns(each, subject):
+            continue
+        try:
+            texts = list(each.check(subject))
+        except Unknown:
+            continue
+        for text in texts:
+            yield each, text
 
 
 def _concerns(each: Rule, subject: Subject) -> bool:

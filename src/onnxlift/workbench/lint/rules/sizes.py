@@ -129,7 +129,7 @@ def _needs(graph: Graph) -> dict[str, list[Need]]:
         if check is None or not any(value.uses() or value.is_graph_output() for value in node.outputs):
             continue
         try:
-            pairs = list(check(Subject(node, region, graph.model)))
+            pairs = list(check(Subject.of(graph.model, region, node)))
         except (Unknown, IndexError):
             continue
         for a, b, or_one in pairs:

@@ -1,0 +1,63 @@
+"""Networks written in ONNX: operators as functions, layers, control flow, functions, and a checked model at the end.
+
+    from onnxlift import build
+    from onnxlift.build import op
+
+    x = build.input("x", "float32", ["batch", 784])
+    w = build.constant(weights, name="weight")
+    y = op.Softmax(x @ w + bias, axis=-1)
+    net = build.model([x], {"probs": y}, opset=17)
+    net(x=array)["probs"]; net.save("net.onnx"); onnxlift.lift(net)
+
+For those who write layers on top of it:
+
+- `with build.scope("conv1", "Conv2d"):` nodes made inside lie in the module `conv1` of that class, below the modules
+  around; the whole model is `build.scope("", "ResNet")`. A name may have dots (`layers.0`).
+- `build.parameter("weight", shape, "float32", make=function)` is an initialiser called by its dotted name in the scopes
+  around; `function()` gives the array, and is called only when the numbers are needed, each time anew.
+- `build.constant(array)` folds with other constants; with a `name` it stays as it is.
+- `value.dtype` (an `onnx_ir.DataType`), `value.shape` (ints and names; None if the rank is unknown), `value.rank`,
+  `value.rename("logits")`.
+- `build.opsets()` tells the versions in force by domain (`build.opsets()[""]`), `with build.opset(13):` sets them.
+- `build.BuildError("text")` finds the line of the user by itself; decorate public functions with
+  `onnxlift.build.errors.at_the_users_line`, so that the traceback ends there.
+"""
+
+from __future__ import annotations
+
+from .control import if_, loop, scan
+from .custom import custom
+from .errors import BuildError
+from .functions import function
+from .inlining import Inlined, inline
+from .model import Model, model
+from .state import DEFAULT_OPSET, opset, opsets, scope
+from .tensors import constant, input, parameter
+from .types import optional, sequence
+from .value import Value
+
+__all__ = [
+    "DEFAULT_OPSET",
+    "BuildError",
+    "Inlined",
+    "Model",
+    "Value",
+    "constant",
+    "custom",
+    "function",
+    "if_",
+    "inline",
+    "input",
+    "loop",
+    "model",
+    "op",
+    "opset",
+    "opsets",
+    "optional",
+    "parameter",
+    "scan",
+    "scope",
+    "sequence",
+]
+
+from . import op

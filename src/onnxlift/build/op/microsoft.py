@@ -1,0 +1,19 @@
+"""ONNX Runtime's own operators (com.microsoft), as functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onnxlift.build.operators import operator
+from onnxlift.build.schemas import operators_of
+from onnxlift.build.state import MICROSOFT
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return operator(MICROSOFT, name)
+
+
+def __dir__() -> list[str]:
+    return [*operators_of(MICROSOFT)]

@@ -1,0 +1,19 @@
+"""The operators of training (ai.onnx.preview.training), as functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onnxlift.build.operators import operator
+from onnxlift.build.schemas import operators_of
+from onnxlift.build.state import TRAINING
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return operator(TRAINING, name)
+
+
+def __dir__() -> list[str]:
+    return [*operators_of(TRAINING)]

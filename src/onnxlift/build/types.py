@@ -1,0 +1,110 @@
+"""Element types, shapes and types of values, as users write them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from onnxlift.ir.graph.types import type_of
+
+from .errors import BuildError, nearest
+from .value import Value
+
+Dtype = str | type | np.dtype[Any] | ir.DataType
+"""An element type: "float32", np.float32, ir.DataType.FLOAT; "string" and "bool" as well."""
+Size = int | str | None
+"""A size: a number, a name, or None for one of which nothing is known."""
+
+Array = np.ndarray[Any, Any]
+Number = bool | int | float | str | np.generic
+Operand = Value | Number | Array | Sequence[Any]
+"""What an operator takes as an input: a value, a number, or an array."""
+Ints = Sequence[int] | Array
+Floats = Sequence[float] | Array
+Strings = Sequence[str]
+
+_NAMES = {
+    **{each.name.lower(): each for each in ir.DataType if each is not ir.DataType.UNDEFINED},
+    "float32": ir.DataType.FLOAT,
+    "float64": ir.DataType.DOUBLE,
+    "str": ir.DataType.STRING,
+    "float8_e4m3fn": ir.DataType.FLOAT8E4M3FN,
+    "float8_e4m3fnuz": ir.DataType.FLOAT8E4M3FNUZ,
+    "float8_e5m2": ir.DataType.FLOAT8E5M2,
+    "float8_e5m2fnuz": ir.DataType.FLOAT8E5M2FNUZ,
+    "float8_e8m0fnu": ir.DataType.FLOAT8E8M0,
+    "float4_e2m1fn": ir.DataType.FLOAT4E2M1,
+}
+_SHOWN = {ir.DataType.FLOAT: "float32", ir.DataType.DOUBLE: "float64"}
+
+
+def data_type(given: Dtype) -> ir.DataType:
+    """Return the element type that is meant, or raise a BuildError."""
+    if isinstance(given, ir.DataType) and given is not ir.DataType.UNDEFINED:
+        return given
+    if isinstance(given, str):
+        found = _NAMES.get(given.lower())
+        if found is None:
+            raise BuildError(f"there is no element type {given!r}{nearest(given, _NAMES)}")
+        return found
+    try:
+        dtype: np.dtype[Any] = np.dtype(given)  # type: ignore[arg-type]
+        return ir.DataType.STRING if dtype.kind in "OUST" else ir.DataType.from_numpy(dtype)
+    except (TypeError, ValueError):
+        raise BuildError(
+            f'there is no element type {given!r}: write "float32", "int64", "bool" and the like.'
+        ) from None
+
+
+def dtype_text(dtype: ir.DataType | None) -> str:
+    """Write an element type for a message: `float32`."""
+    return "?" if dtype is None else _SHOWN.get(dtype, dtype.name.lower())
+
+
+def shape_from(given: Iterable[Size] | None, what: str) -> ir.Shape | None:
+    """Return a shape of numbers and names, or raise a BuildError. None is one of which not even the rank is known."""
+    if given is None:
+        return None
+    if isinstance(given, str | int) or not isinstance(given, Iterable):
+        raise BuildError(f'the shape of {what} is {given!r}: write a list of sizes, such as ["batch", 784].')
+    sizes: list[int | str | None] = []
+    for size in given:
+        if isinstance(size, np.integer):
+            size = int(size)
+        if isinstance(size, bool) or not (size is None or isinstance(size, int | str)):
+            raise BuildError(f"the shape of {what} has a size {size!r}: a size is a number, a name, or None.")
+        if isinstance(size, int) and size < 0:
+            raise BuildError(f'the shape of {what} has a size {size}: give it a name, such as "batch", if it is open.')
+        if size == "":
+            raise BuildError(f"the shape of {what} has a size with an empty name.")
+        sizes.append(size)
+    return ir.Shape(sizes)
+
+
+@dataclass(frozen=True)
+class ValueType:
+    """The type of an input that is no plain tensor."""
+
+    type: ir.TypeProtocol
+    shape: ir.Shape | None
+
+
+def sequence(dtype: Dtype, shape: Iterable[Size] | None = None) -> ValueType:
+    """Return the type of a sequence of tensors, for `build.input`."""
+    return ValueType(ir.SequenceType(ir.TensorType(data_type(dtype))), shape_from(shape, "a sequence"))
+
+
+def optional(inner: Dtype | ValueType, shape: Iterable[Size] | None = None) -> ValueType:
+    """Return the type of a tensor or a sequence that may be missing, for `build.input`."""
+    if isinstance(inner, ValueType):
+        return ValueType(ir.OptionalType(inner.type), inner.shape)
+    return ValueType(ir.OptionalType(ir.TensorType(data_type(inner))), shape_from(shape, "an optional"))
+
+
+def type_text(value: ir.Value) -> str:
+    """Write the type of a value for a message: `float32 (batch, 784)`."""
+    return str(type_of(value))

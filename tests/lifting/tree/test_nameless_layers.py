@@ -69,3 +69,17 @@ def test_a_linear_layer_that_its_bias_names_keeps_its_name() -> None:
     x = g.node("Add", g.node("MatMul", x, g.weight("onnx::MatMul_7", 4, 4)), g.weight("block.attn.q.bias", 4))
     lifted = g.lift(g.node("Sin", x))
     assert keys(lifted) == {"block.norm", "block.attn.q"}
+
+
+def test_where_names_say_nothing_blocks_name_their_layers() -> None:
+    """Paddle counts the weights of a head as `fc_0.w_0`, which looks like a key; its convolutions have flat names."""
+    g = Graph()
+    x = g.input("x", "n", 4, 3, 3)
+    for i in range(4):
+        y = g.node("Conv", x, g.weight(f"conv{i}_a_weights", 4, 4, 1, 1), kernel_shape=[1, 1])
+        y = g.node("Conv", g.node("Relu", y), g.weight(f"conv{i}_b_weights", 4, 4, 1, 1), kernel_shape=[1, 1])
+        x = g.node("Relu", g.node("Add", x, y))
+    x = g.node("Flatten", g.node("GlobalAveragePool", x))
+    x = g.node("MatMul", x, g.weight("fc_0.w_0", 4, 5))
+    lifted = g.lift(g.node("Add", x, g.weight("fc_0.b_0", 5)))
+    assert "nn.ModuleDict" not in code(lifted)

@@ -3,7 +3,8 @@ scoreboard agree with the code.
 
 A block of Python is executed. One that is marked `lift=NAME` is, to the letter, what the model of that name is lifted
 to. A block that is marked `console` is a command a line. (The guide to fine-tuning is run by test_finetuning.py, that
-to production by test_production.py, the examples of CONTRIBUTING.md by test_contributing.py.)
+to production by test_production.py, the reference of building by build/test_reference.py, the examples of CONTRIBUTING.md
+by test_contributing.py.)
 """
 
 from __future__ import annotations
@@ -209,7 +210,7 @@ def test_the_code_of_a_page_runs(name: str, tmp_path: Path, monkeypatch: pytest.
 
 
 def test_every_block_of_python_in_the_docs_is_run_by_a_test() -> None:
-    elsewhere = {"extending", "finetuning", "production"}
+    elsewhere = {"building-reference", "extending", "finetuning", "production"}
     pages = {path.stem for path in (ROOT / "docs").glob("*.md") if "```python" in path.read_text(encoding="utf-8")}
     assert pages <= {*PAGES, *elsewhere}
 

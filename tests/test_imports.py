@@ -46,7 +46,7 @@ LAYERS = (
     ("ir.origin",),
     ("ir.graph",),
     ("unforeseen",),
-    ("executing", "report", "saving", "stages"),
+    ("collector", "executing", "report", "saving", "stages"),
     ("sizes", "terminal", "envelope"),
     ("errors",),
 )

@@ -10,7 +10,7 @@ import pytest
 from onnx import parser
 
 import onnxlift
-from onnxlift import pipeline
+from onnxlift import collector
 
 MODEL = parser.parse_model(
     '<ir_version: 9, opset_import: ["" : 17]> g (float[n, 4] x) => (float[n, 4] y) { a = Sin(x) y = Mul(a, x) }'
@@ -30,7 +30,7 @@ def test_a_small_model_is_collected_with_all_that_is_young() -> None:
 
 
 def test_a_large_model_is_collected_before_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "MANY_OBJECTS", 0)
+    monkeypatch.setattr(collector, "MANY_OBJECTS", 0)
     ref = dropped()
     gc.collect(1)
     assert ref() is not None, "it is taken for old"

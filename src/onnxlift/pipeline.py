@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ from onnxlift.rewriting.history import History
 from onnxlift.rewriting.stages import IDIOMS, NORMAL_FORM, RESTORING, SIMPLIFYING
 from onnxlift.stages import Record, both, check_skipped
 
+from .collector import collector_paused
 from .lifted import Lifted
 from .unforeseen import answered
 
@@ -62,7 +62,7 @@ def run(
     `watch` is shown the graph after the stages up to simplifying, and after each idiom."""
     check_skipped(skip_passes, STAGES)
     record = Record(skip_passes)
-    with _collector_paused(), answered(record), ExitStack() as stack:
+    with collector_paused(), answered(record), ExitStack() as stack:
         dump = GraphDump()
         model = load(source, record)
         name = file_stem(name or name_of(source, model))
@@ -131,33 +131,6 @@ SLOW = (
     "float16 takes seconds a layer on a CPU. To run the model there, lift it in float32 (--dtype float32), or load "
     "it in float32 (load(dtype=torch.float32))."
 )
-MANY_OBJECTS = 200_000
-_hidden = False
-"""Whether objects of a large model may be gone without the collector knowing that there is something to collect."""
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Python's cycle collector walks all live objects again and again while a graph grows, and finds nothing.
-
-    The many new objects of a large model are taken for old ones afterwards, so that the collector does not begin with
-    all of them. It does not count these, and would hardly ever look at them again: so we make it, at the next model."""
-    global _hidden
-    enabled = gc.isenabled()
-    if enabled and _hidden:
-        gc.collect()
-        _hidden = False
-    gc.disable()
-    try:
-        yield
-    finally:
-        # If somebody keeps objects frozen, unfreezing would not spare them.
-        if gc.get_count()[0] > MANY_OBJECTS and not gc.get_freeze_count():
-            gc.freeze()
-            gc.unfreeze()
-            _hidden = True
-        if enabled:
-            gc.enable()
 
 
 def name_of(source: Any, model: ir.Model) -> str:

@@ -12,12 +12,10 @@ from onnxlift.ir.graph.interface import interface_of
 from onnxlift.ir.graph.types import type_of
 from onnxlift.ir.graph.walk import all_nodes, opset_of
 from onnxlift.ir.inference.infer import infer
-from onnxlift.ir.load import load
 from onnxlift.ir.origin.metadata import CLASSES, NAME_SCOPES, string_list
 
 from . import state
 from .bodies import Body, body_of, formal
-from .conversion import bring_to
 from .errors import BuildError, at_the_users_line, nearest, users_line
 from .nodes import make
 from .operators import type_shown
@@ -36,6 +34,8 @@ def inline(source: Any) -> Inlined:
 
     `source` is all that `lift` takes: a path, bytes, a ModelProto, an onnx_ir.Model, what a verb returned. Its weights
     are shared by all calls. Its nodes are brought to the opset that is in force, and types are inferred anew."""
+    from onnxlift.ir.load import load
+
     try:
         return Inlined(load(source, faithful=True))
     except LoadError as error:
@@ -80,8 +80,12 @@ class Inlined:
         }
         key = tuple(sorted(wanted.items()))
         if key not in self._aligned:
+            from onnxlift.ir.load import load
+
             model = load(self._model, faithful=True)
             if wanted:
+                from .conversion import bring_to
+
                 bring_to(model, wanted, "the model that is used")
             infer(model)
             self._aligned[key] = model

@@ -12,9 +12,9 @@ import onnx
 import onnx.helper
 import onnx_ir as ir
 
+from onnxlift.collector import collector_paused
 from onnxlift.errors import InvalidModelError
 from onnxlift.ir.graph.walk import all_nodes
-from onnxlift.ir.load import load
 
 from . import state
 from .assembly import assemble, reached
@@ -107,6 +107,20 @@ def model(
     Without `unused_inputs`, an input that no output needs is an error."""
     entering = _inputs(inputs)
     leaving = _outputs(outputs)
+    with collector_paused():
+        return _built(entering, leaving, opset, ir_version, name, doc, metadata or {}, unused_inputs)
+
+
+def _built(
+    entering: Sequence[ir.Value],
+    leaving: Mapping[str, ir.Value],
+    opset: int | None,
+    ir_version: int | None,
+    name: str,
+    doc: str,
+    metadata: Mapping[str, str],
+    unused_inputs: bool,
+) -> Model:
     nodes, sources = reached(leaving.values())
     _check_sources(entering, sources, unused_inputs)
     graph = assemble(entering, leaving, nodes, sources)
@@ -119,7 +133,7 @@ def model(
         producer_name="onnxlift",
         functions=collected(nodes),
     )
-    built.metadata_props.update(metadata or {})
+    built.metadata_props.update(metadata)
     operators = _custom(built)
     _settle(built, opset, name)
     return Model(_checked(built), operators)
@@ -240,7 +254,9 @@ def _settle(built: ir.Model, opset: int | None, name: str) -> None:
 
 
 def _checked(built: ir.Model) -> ir.Model:
-    """Return the model as it is read from a file: every rule is checked, and types are inferred."""
+    """Return the model as it is read from a file: every rule is checked."""
+    from onnxlift.ir.load import load
+
     lines = {node.name: node.meta[MADE].line for node in all_nodes(built.graph) if MADE in node.meta}
     try:
         checked = load(built, faithful=True)

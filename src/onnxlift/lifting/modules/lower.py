@@ -163,7 +163,7 @@ class ForwardBody:
 
     def add_layer(self, layer: Layer) -> Member:
         assert layer.node is not None
-        path = self._relative_path(layer.node)
+        path = self._layer_path(layer, layer.node)
         identity = layer.identity
         if path and not layer.weights and attribute(path[-1]).isdigit():
             identity = (*identity, path)  # a pool or dropout of an `nn.Sequential`: equal ones are one member each
@@ -350,6 +350,12 @@ class ForwardBody:
         path = self.lowering.paths.path_of(node)
         own = self.module.path
         return path[len(own) :] if path[: len(own)] == own else ()
+
+    def _layer_path(self, layer: Layer, node: ir.Node) -> Path:
+        """Return where a layer would like to be, below this module. One that lies in a container, and whose own name is
+        lost, is called after its kind."""
+        path = self._relative_path(node)
+        return (*path, layer.kind.word) if path and node in self.lowering.paths.nameless else path
 
     def node_free_tensor(self, operand: Operand) -> Expr:
         """Return a result of the model as a tensor, whatever form it has inside."""

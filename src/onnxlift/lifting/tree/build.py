@@ -8,7 +8,8 @@ one point in time: nothing that it computes may go out, through another item of 
    The same for a plan with a single layer, called once or several times, and a reshape or two around it.
 2. A plan without weights is not a module, unless the exporter names a class of the user's own for it and it has some
    length: activations, dropouts and pools are code of the parent; but for the steps of a chain (`steps.py`).
-3. A container (`layers` of `layers.0`, never called itself) is no module: its children join the parent.
+3. A container (`layers` of `layers.0`, never called itself) is no module: its children join the parent. So do layers
+   beside each other with names that no attribute can have (`heads.0` and `heads.1`, `stride.(8, 8)`).
 4. Plans on a cycle of the parent's items are dissolved into the parent (`settle.py`).
 5. What several modules use is computed above them all, if it depends on nothing inside the first of them; but for
    positions, which each of them counts itself (`local_positions.py`), and for activations that relatives begin with
@@ -219,13 +220,29 @@ def _is_module(plan: ModulePlan, paths: Mapping[ir.Node, Path], owned: set[ir.No
         return plan.called and not inner and any(owner_of_weight(v) == plan.path for v in _parameters(node))
     if _is_layer(plan, paths):
         return False
-    if not plan.called and all(isinstance(i, ModulePlan) and i.path[-1].isdigit() for i in plan.items):
+    if not plan.called and (_is_list(plan) or _holds_layers_apart(plan, paths)):
         return False
     holds = _has_weights if _is_original(plan, owned) else _holds_weights
     if any(holds(node) for node in plan.nodes()):
         return True
     own_class = plan.class_hint is not None and not plan.class_hint.startswith("aten")
     return own_class and sum(1 for _ in plan.nodes()) >= CLASS_NODES
+
+
+def _is_list(plan: ModulePlan) -> bool:
+    return all(isinstance(item, ModulePlan) and item.path[-1].isdigit() for item in plan.items)
+
+
+def _holds_layers_apart(plan: ModulePlan, paths: Mapping[ir.Node, Path]) -> bool:
+    """Tell whether a plan is nothing but several layers, with names that no attribute can have, none of which reads
+    what another one makes."""
+    layers = [item for item in plan.items if isinstance(item, ir.Node) and is_weighted(item)]
+    names = {paths.get(layer, ())[len(plan.path) :] for layer in layers}
+    if len(layers) < len(plan.items) or len(names) < len(layers) or len(layers) < 2:
+        return False
+    made = {value for layer in layers for value in layer.outputs}
+    is_apart = not any(value in made for layer in layers for value in layer.inputs)
+    return is_apart and all(len(name) == 1 and not name[0].isidentifier() for name in names)
 
 
 def _is_original(plan: ModulePlan, owned: set[ir.Node]) -> bool:

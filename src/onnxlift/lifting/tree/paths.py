@@ -56,6 +56,7 @@ class ModulePaths:
     of_layers: dict[ir.Value, bool] = field(default_factory=dict)  # True for a weight of a layer that has its name
     owned: set[ir.Node] = field(default_factory=set)  # nodes whose path comes from the names of their weights
     shortened: dict[ir.Node, Path] = field(default_factory=dict)  # of nodes alone in a scope, as the tree has it
+    nameless: set[ir.Node] = field(default_factory=set)  # layers whose path is that of the module that holds them
     copies: dict[ir.Node, Path] = field(default_factory=dict)  # copied nodes, for modules that compute the same again
 
     @cached_property
@@ -114,18 +115,100 @@ def join_neighbours(graph: ir.Graph, paths: ModulePaths, nodes: Collection[ir.No
     """Let each of `nodes` be in the innermost module that holds all users of its values.
 
     If that module is around the one that makes the single value which the node works on, let it be in that inner one:
-    it is the activation of a layer whose name an optimiser kept.
+    it is the activation of a layer whose name an optimiser kept. But a layer whose own name is lost is in the innermost
+    module around all that it reads and all that reads it, and so is its activation: a network before a head is no part
+    of the head.
     """
+    # Where no weight has a key of PyTorch's, the names of nodes say too little to tell what is lost.
+    layers = {node for node in nodes if _has_lost_its_name(node, nodes)} if paths.owned else set()
+    paths.nameless |= layers
+    _join_users(graph, paths, nodes, layers)
+    if paths.guessed:
+        return
+    lists, dictionaries = _containers(paths, nodes)
+    if layers:
+        _leave_readers(graph, paths, nodes, layers, lists | dictionaries)
+        _join_users(graph, paths, [node for node in nodes if node not in layers], layers)
+    for node in graph:
+        source = _only_source(node) if node in nodes and node not in layers else None
+        if source is None:
+            continue
+        path = paths.by_node.get(source, ()) if source in layers else _around(source, paths.by_node.get(source, ()))
+        while path in dictionaries:
+            path = path[:-1]
+        outer, inner = sorted((path, paths.by_node[node]), key=len)
+        if inner[: len(outer)] == outer:
+            paths.by_node[node] = outer if source in layers else inner
+
+
+def _join_users(graph: ir.Graph, paths: ModulePaths, nodes: Collection[ir.Node], layers: Collection[ir.Node]) -> None:
+    """Let each of `nodes` be in the innermost module that holds all users of its values. The paths of `layers` are
+    those of the modules that hold them."""
     for node in reversed(list(graph)):
         if node in nodes:
             users = {user for value in node.outputs for user, _ in value.uses() if user in paths.by_node}
-            path = _common([_around(user, paths.by_node[user]) for user in users])
+            around = [paths.by_node[user] if user in layers else _around(user, paths.by_node[user]) for user in users]
+            path = _common(around)
             paths.by_node[node] = _module(path, paths) if paths.guessed else path
-    for node in graph if not paths.guessed else ():
-        source = _only_source(node) if node in nodes else None
-        path = _around(source, paths.by_node.get(source, ())) if source is not None else ()
-        if len(path) > len(paths.by_node[node]) and path[: len(paths.by_node[node])] == paths.by_node[node]:
-            paths.by_node[node] = path
+
+
+def _has_lost_its_name(node: ir.Node, unknown: Collection[ir.Node]) -> bool:
+    """Tell whether a node is a layer that nothing names: neither what adds its bias, nor another part of it that reads
+    what it makes, and it is not the activation of another layer."""
+    if not is_weighted(node) or node.op_type == "PRelu" or not weights_of(node):
+        return False
+    reader = _only_reader(node)
+    while reader is not None and reader in unknown and not is_weighted(reader):
+        reader = _only_reader(reader)
+    return reader is None or is_weighted(reader)
+
+
+def _only_reader(node: ir.Node) -> ir.Node | None:
+    users = {user for value in node.outputs for user, _ in islice(value.uses(), 2)}
+    return users.pop() if len(users) == 1 else None
+
+
+def _leave_readers(
+    graph: ir.Graph,
+    paths: ModulePaths,
+    nodes: Collection[ir.Node],
+    layers: Collection[ir.Node],
+    containers: Collection[Path],
+) -> None:
+    """Move each of `layers` out of the modules of its readers that hold nothing of what it reads, and out of
+    containers, where it can have no name. What comes from outside may belong to any module, but not a layer that reads
+    nothing else."""
+    places: dict[ir.Node, Path] = {}
+    for node in graph:
+        if node not in nodes:
+            places[node] = _around(node, paths.by_node[node])
+            continue
+        read = [value.producer() for value in node.inputs if value is not None and value.const_value is None]
+        known = [places[source] for source in read if source in places]
+        if node in layers:
+            path = _common([_common(known), paths.by_node[node]])
+            while path in containers:
+                path = path[:-1]
+            places[node] = paths.by_node[node] = path
+        elif known:
+            places[node] = _common(known)
+
+
+def _containers(paths: ModulePaths, unknown: Collection[ir.Node]) -> tuple[set[Path], set[Path]]:
+    """Return the modules whose children have numbers as names, and those with other names that no attribute can have:
+    lists and dictionaries of modules."""
+    known = {path for node, path in paths.by_node.items() if node not in unknown}
+    children: dict[Path, set[str]] = {}
+    for path in known:
+        for end, part in enumerate(path):
+            children.setdefault(path[:end], set()).add(part)
+    lists = {path for path, names in children.items() if path and all(map(str.isdigit, names))}
+    dictionaries = {
+        path
+        for path, names in children.items()
+        if path and not all(name.isidentifier() or name.isdigit() for name in names)
+    }
+    return lists, dictionaries
 
 
 def _only_source(node: ir.Node) -> ir.Node | None:

@@ -72,6 +72,7 @@ def find_repetition(graph: ir.Graph, module_paths: ModulePaths, *, only_weights:
         module_paths.by_node = paths
     else:
         module_paths.owned.clear()
+        module_paths.nameless.clear()
         name_blocks(flow, blocks, module_paths)
         join_neighbours(graph, module_paths, {node for node in graph if node not in flow.position})
         read_sizes_outside(graph, module_paths)

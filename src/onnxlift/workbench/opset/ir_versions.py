@@ -27,7 +27,7 @@ from onnxlift.rewriting.normal_form import inline_functions
 OLDEST = 3
 _FUNCTIONS_SINCE = 8
 D = ir.DataType
-_TYPES = {
+LATER_TYPES = {
     D.FLOAT8E4M3FN: 9,
     D.FLOAT8E4M3FNUZ: 9,
     D.FLOAT8E5M2: 9,
@@ -53,7 +53,7 @@ def set_ir_version(model: ir.Model, version: int) -> int:
         inlined = inline_functions.run(model)
     infer(model)
     for dtype, value in _types(model):
-        since = _TYPES.get(dtype, OLDEST)
+        since = LATER_TYPES.get(dtype, OLDEST)
         if since > version:
             raise OnnxLiftError(
                 f"value {quote(value.name or '')} is of type {dtype.name.lower()}, which IR version {version} does not "

@@ -42,13 +42,14 @@ def grid_modes_down(s: Step, X: Value, grid: Value, *, mode: str, padding_mode: 
 
 @adapter("GridSample", 16, 0)
 def sampled_by_a_grid(s: Step, X: Value, grid: Value, *, mode: str, padding_mode: str, align_corners: int) -> Result:
-    """The grid tells a place for each pixel of the result, from -1 to 1 on each axis, the last axis first."""
+    """The grid tells a place for each pixel of the result, from -1 to 1 on each axis, the last axis first.
+
+    Cubic interpolation at a border reads around the place as it is told, and keeps the pixels within the image, as ONNX
+    Runtime and PyTorch do. (ONNX's reference moves the place to the border first.)"""
     axes, dtype = s.rank(X) - 2, s.dtype(X)
     mode = _MODES.get(mode, mode)
     if mode != "nearest" and dtype not in (D.FLOAT, D.DOUBLE, D.FLOAT16, D.BFLOAT16):
         s.refuse(f"{mode} interpolation of integers is not defined: nobody says how the result is rounded")
-    if mode == "cubic" and padding_mode == "border":
-        s.refuse("cubic interpolation at a border is computed in different ways by different runtimes")
     wide = D.DOUBLE if s.dtype(grid) == D.DOUBLE else D.FLOAT
     numbers = s.cast(grid, wide)
     one, two = s.array(1, wide), s.array(2, wide)

@@ -11,8 +11,8 @@ weights or sizes: of models with the same nodes, only the first counts.
 
 With `--speed`, `onnxlift bench` runs original and our result by turns in ONNX Runtime, with its default optimisations
 and one thread; the ratio is that of the medians of the processor's time, with its interval at 95 % confidence. Where
-that is too wide to tell, or the median is above 1.02, it measures for longer, up to 64 seconds each. With `--memory`, a model with
-2.5 GB of external data is simplified, and the peak is printed.
+that is too wide to tell, or the median is above 1.02, it measures for longer, up to 64 seconds each. With `--memory`, a
+model with 2.5 GB of external data is simplified, and the peak is printed.
 """
 
 from __future__ import annotations

@@ -169,7 +169,19 @@ class BenchReport:
         return f"{model} {engine}" if several and engines else model if several else engine
 
     def __str__(self) -> str:
-        cells = [["seconds of the processor" if self.clock == "processor" else "", "p50", "", "p90", "p99", "per s", "memory", "ratio", ""]]
+        cells = [
+            [
+                "seconds of the processor" if self.clock == "processor" else "",
+                "p50",
+                "",
+                "p90",
+                "p99",
+                "per s",
+                "memory",
+                "ratio",
+                "",
+            ]
+        ]
         for sizes in dict.fromkeys(tuple(row.sizes.items()) for row in self.rows):
             here = [row for row in self.rows if tuple(row.sizes.items()) == sizes]
             if self.swept:

@@ -9,6 +9,7 @@
 | 11 | float4 |
 | 12 | float8e8m0 |
 | 13 | int2 |
+| 14 | float6 |
 
 Functions are inlined below 8. Initialisers are listed among the inputs below 4 by the writer. Metadata of nodes are
 notes, which older readers pass over.
@@ -38,6 +39,8 @@ LATER_TYPES = {
     D.FLOAT8E8M0: 12,
     D.INT2: 13,
     D.UINT2: 13,
+    D.FLOAT6E2M3: 14,
+    D.FLOAT6E3M2: 14,
 }
 
 

@@ -3,8 +3,9 @@
     python benchmarks/diff.py [--json]
 
 Both sizes are measured in one run, by the time of the processor, so that the machine cancels out of the ratio: 10 is
-linear; Python's garbage collector, which looks at all objects now and then, makes 13 to 17 of it. Loading both models is measured apart, as what every verb pays. Memory is the peak beyond that of comparing a
-small model, in a process of its own, for two models whose weights lie in external files.
+linear; Python's garbage collector, which looks at all objects now and then, makes some 16 of it. Loading both models is
+measured apart, as what every verb pays. Memory is the peak beyond that of comparing a small model, in a process of its
+own, for two models whose weights lie in external files.
 """
 
 from __future__ import annotations

@@ -197,6 +197,14 @@ def test_the_bits_of_a_float_are_refused_since_those_of_a_nan_cannot_be_seen() -
         opset(proto, 17, verify=False)
 
 
+def test_what_is_as_large_as_a_tensor_of_bfloat16_is_made_in_float() -> None:
+    for operator in ("EyeLike", "RandomNormalLike", "RandomUniformLike"):
+        graph = f"g (bfloat16[2, 5] x) => (float[2, 5] y) {{ y = {operator} <dtype = 1> (x) }}"
+        result = opset(model(22, graph), 17, verify=False).proto()
+        onnx.checker.check_model(result, full_check=True)
+        assert types(result) == ["Cast", operator]
+
+
 def test_strings_are_compared_before_opset_19() -> None:
     proto = model(19, "g (string[2, 3] a, string[3] b) => (bool[2, 3] y) { y = Equal (a, b) }")
     a = np.array([["x", "y", ""], ["é", "y", "z"]], object)

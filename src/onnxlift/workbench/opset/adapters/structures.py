@@ -4,7 +4,7 @@
 |---|---|
 | Constant | 11 (sparse), 12 (`value_int` and its kin) |
 | ConstantOfShape | 9, 20 (bfloat16) |
-| EyeLike | 9, 22 (bfloat16) |
+| EyeLike, RandomNormalLike, RandomUniformLike | 22 (bfloat16) |
 | GRU, LSTM, RNN | 3 (`linear_before_reset` of GRU), 7 (no `output_sequence`), 14 (`layout`) |
 | Identity | 1, 14 (sequences) |
 | Optional, OptionalGetElement, OptionalHasElement | 15, 18 (of plain values too), 28 (types) |
@@ -90,14 +90,15 @@ def filled_with_bfloat16(s: Step, input: Value) -> Result:
 
 
 @adapter("EyeLike", 22, 9)
-def diagonal_of_bfloat16(s: Step, input: Value, *, dtype: int | None, k: int) -> Result:
-    """Ones and zeros are the same numbers in every type."""
+@adapter(["RandomNormalLike", "RandomUniformLike"], 22, 1)
+def made_as_large_as_bfloat16(s: Step, input: Value, *, dtype: int | None) -> Result:
+    """What is made depends on the sizes of the input alone, and is rounded to bfloat16 at the end."""
     wanted = s.dtype(input) if dtype is None else ir.DataType(dtype)
     if ir.DataType.BFLOAT16 not in (wanted, s.dtype(input)):
         return s.again()
     like = s.cast(input, ir.DataType.FLOAT) if s.dtype(input) == ir.DataType.BFLOAT16 else input
     inner = ir.DataType.FLOAT if wanted == ir.DataType.BFLOAT16 else wanted
-    return s.cast(s.EyeLike(like, dtype=int(inner), k=k), wanted)
+    return s.cast(s.same(like, dtype=int(inner))[0], wanted)
 
 
 @adapter("Identity", 14, 13)

@@ -98,7 +98,8 @@ def made_as_large_as_bfloat16(s: Step, input: Value, *, dtype: int | None) -> Re
         return s.again()
     like = s.cast(input, ir.DataType.FLOAT) if s.dtype(input) == ir.DataType.BFLOAT16 else input
     inner = ir.DataType.FLOAT if wanted == ir.DataType.BFLOAT16 else wanted
-    return s.cast(s.same(like, dtype=int(inner))[0], wanted)
+    made = s.same(like, dtype=int(inner))[0]
+    return made if inner == wanted else s.cast(made, wanted)
 
 
 @adapter("Identity", 14, 13)

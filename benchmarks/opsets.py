@@ -15,13 +15,18 @@ reference (which trains every BatchNormalization before opset 14, and drops imag
     not run    nobody runs the result
     WRONG      the result gives other numbers
 
-A case whose inputs or outputs are of a type that the target does not have (float8 at opset 17) cannot go at all; the
-second column of percentages leaves these out. Cases run in children, since some crash the peer.
+A case whose inputs or outputs are of a type that no operator of the target takes or gives (float8 at opset 17) cannot
+go: nothing can read its input, or make its output. So that this need not be believed, types are looked up in the
+schemas of the installed onnx, and for each type that is missing a line says how many operators there are at the target,
+that none of them has the type, which opset was the first with one, and how many cases that decides. `no type` counts
+them, `possible` leaves them out, and `at most` is what any tool can reach of all cases. docs/workbench/opset.md has the
+argument. Cases run in children, since some crash the peer.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -38,6 +43,7 @@ os.environ["ALLOW_RELEASED_ONNX_OPSET_ONLY"] = "0"  # ONNX Runtime is asked abou
 
 import numpy as np
 import onnx
+import onnx.defs
 import onnx.version_converter
 from onnx import helper, numpy_helper
 from onnx.backend.test.case.node import collect_testcases
@@ -55,11 +61,6 @@ from onnxlift.workbench.opset import NEWEST, OpsetError, convert_opsets
 from onnxlift.workbench.report import open_model
 
 KINDS = ("right", "refused", "invalid", "not run", "WRONG", "crashed")
-SINCE = {
-    "BFLOAT16": 13, "FLOAT8E4M3FN": 19, "FLOAT8E4M3FNUZ": 19, "FLOAT8E5M2": 19, "FLOAT8E5M2FNUZ": 19, "INT4": 21,
-    "UINT4": 21, "FLOAT4E2M1": 23, "FLOAT8E8M0": 24, "INT2": 25, "UINT2": 25,
-}  # fmt: skip
-"""The opset whose Cast was the first to know a type."""
 Expected = Sequence[Sequence[Any]]
 Bounds = tuple[float, float]
 
@@ -212,25 +213,87 @@ def _difference(subject: Subject, actual: Sequence[Any], expected: Sequence[Any]
     return ""
 
 
-def is_possible(subject: Subject, target: int) -> bool:
-    """Tell whether the target has the types of all inputs and outputs."""
-    names = {
-        helper.tensor_dtype_to_string(element).split(".")[-1]
-        for value in (*subject.model.graph.input, *subject.model.graph.output)
-        if (element := value.type.tensor_type.elem_type)
-    }
+@functools.cache
+def operators(target: int) -> Mapping[str, onnx.defs.OpSchema]:
+    """Return the operators of ONNX's own domains at an opset: those of ai.onnx, and the newest of all others."""
+    found: dict[str, onnx.defs.OpSchema] = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        key = f"{schema.domain}::{schema.name}"
+        newest = found.get(key)
+        if schema.domain and newest is not None and newest.since_version > schema.since_version:
+            continue
+        if schema.domain or schema.since_version <= target:
+            found[key] = schema if newest is None else max(newest, schema, key=lambda each: each.since_version)
+    return {key: schema for key, schema in found.items() if not schema.deprecated}
+
+
+@functools.cache
+def carried(target: int) -> frozenset[str]:
+    """Return the types that any operator takes or gives at an opset, as schemas write them."""
+    schemas = operators(target).values()
+    return frozenset(
+        name for schema in schemas for formal in (*schema.inputs, *schema.outputs) for name in formal.types
+    )
+
+
+@functools.cache
+def first_opset(kind: str) -> int:
+    """Return the first opset with an operator that takes or gives a type."""
+    return next((opset for opset in range(1, NEWEST[""] + 1) if kind in carried(opset)), 0)
+
+
+def kinds(subject: Subject) -> frozenset[str]:
+    """Return the types of all inputs and outputs, as schemas write them."""
+    found = {_kind(value.type) for value in (*subject.model.graph.input, *subject.model.graph.output)}
     arrays = [*subject.inputs.values(), *(value for outputs in subject.expected for value in outputs)]
     for array in arrays:
-        if isinstance(array, np.ndarray) and array.dtype.kind != "O" and array.dtype.kind != "U":
-            names.add(helper.tensor_dtype_to_string(helper.np_dtype_to_tensor_dtype(array.dtype)).split(".")[-1])
-    return all(SINCE.get(name, 1) <= target for name in names)
+        if isinstance(array, np.ndarray) and array.dtype.kind not in "OU":
+            found.add(f"tensor({_element(helper.np_dtype_to_tensor_dtype(array.dtype))})")
+    return frozenset(found - {""})
+
+
+def _kind(given: onnx.TypeProto) -> str:
+    match given.WhichOneof("value"):
+        case "tensor_type" if given.tensor_type.elem_type:
+            return f"tensor({_element(given.tensor_type.elem_type)})"
+        case "sequence_type" if inner := _kind(given.sequence_type.elem_type):
+            return f"seq({inner})"
+        case "optional_type" if inner := _kind(given.optional_type.elem_type):
+            return f"optional({inner})"
+    return ""
+
+
+def _element(number: int) -> str:
+    name: str = onnx.TensorProto.DataType.Name(number)
+    return name.lower()
+
+
+def missing(subject: Subject, target: int) -> frozenset[str]:
+    """Return the types of inputs and outputs that no operator of the target takes or gives."""
+    return frozenset(kind for kind in kinds(subject) if kind not in carried(target))
 
 
 def goes_down(subject: Subject, target: int) -> bool:
     return any(each.domain in ("", "ai.onnx") and each.version > target for each in subject.model.opset_import)
 
 
-Line = tuple[str, str, int, str, str, str, bool, bool]
+@dataclass(frozen=True)
+class Line:
+    """How a case went with a tool. `missing` are the types of its interface that the target lacks."""
+
+    suite: str
+    tool: str
+    target: int
+    verdict: str
+    reason: str
+    name: str
+    missing: frozenset[str] = frozenset()
+    down: bool = True
+
+    @property
+    def is_possible(self) -> bool:
+        """Tell whether the target has all types, or does without: a result that is constant needs none."""
+        return not self.missing or self.verdict == "right"
 
 
 def work(options: argparse.Namespace, share: int, start: int, queue: Any) -> None:
@@ -241,10 +304,10 @@ def work(options: argparse.Namespace, share: int, start: int, queue: Any) -> Non
         if number % options.jobs != share or number < start:
             continue
         for target in options.to:
-            facts = is_possible(subject, target), goes_down(subject, target)
+            facts = missing(subject, target), goes_down(subject, target)
             for tool in options.tools:
                 queue.send((number, subject.name, tool, target))
-                queue.send((subject.suite, tool, target, *verdict(subject, tool, target), subject.name, *facts))
+                queue.send(Line(subject.suite, tool, target, *verdict(subject, tool, target), subject.name, *facts))
     queue.send(None)
 
 
@@ -279,63 +342,90 @@ def run(options: argparse.Namespace) -> list[Line]:
                 message = child[1].recv()
             except EOFError:
                 number, name, tool, target = child[2] or (0, "?", "?", 0)
-                lines.append(("?", tool, target, "crashed", "the process died", name, True, True))
+                lines.append(Line("?", tool, target, "crashed", "the process died", name))
                 launch(share, number + 1)
                 continue
             if message is None:
                 del children[share]
-            elif len(message) == 4:
-                child[2] = message
-            else:
+            elif isinstance(message, Line):
                 lines.append(message)
+            else:
+                child[2] = message
     return lines
 
 
 def table(lines: Sequence[Line], options: argparse.Namespace) -> str:
     """Return the numbers of each suite, target and tool."""
     rows = [f"{'suite':8}{'to':>4}  {'tool':18}{'cases':>7}" + "".join(f"{kind:>9}" for kind in KINDS)
-            + f"{'right':>9}{'possible':>10}{'down':>8}"]  # fmt: skip
+            + f"{'no type':>9}{'right':>9}{'at most':>9}{'possible':>10}{'down':>8}"]  # fmt: skip
     for suite in (*options.suites, "both"):
         for target in options.to:
+            of_target = [line for line in lines if line.target == target and suite in (line.suite, "both")]
+            reached = {line.name for line in of_target if line.is_possible}
             for tool in options.tools:
-                found = [line for line in lines if line[1:3] == (tool, target) and suite in (line[0], "both")]
+                found = [line for line in of_target if line.tool == tool]
                 if not found:
                     continue
-                counts = Counter(line[3] for line in found)
-                shares = [
-                    _share(found),
-                    _share([x for x in found if x[6]]),
-                    _share([x for x in found if x[6] and x[7]]),
-                ]
-                numbers = "".join(f"{counts[kind]:>9,}" for kind in KINDS) + f"{shares[0]:>9}{shares[1]:>10}"
-                rows.append(f"{suite:8}{target:>4}  {tool:18}{len(found):>7,}{numbers}{shares[2]:>8}")
+                counts = Counter(line.verdict for line in found)
+                possible = [line for line in found if line.name in reached]
+                numbers = "".join(f"{counts[kind]:>9,}" for kind in KINDS) + f"{len(found) - len(possible):>9,}"
+                shares = f"{_share(found):>9}{100 * len(possible) / len(found):>7.1f} %{_share(possible):>10}"
+                down = _share([line for line in possible if line.down])
+                rows.append(f"{suite:8}{target:>4}  {tool:18}{len(found):>7,}{numbers}{shares}{down:>8}")
     rows += [
         "",
-        "right: of all cases. possible: of those whose types the target has. down: of these, those that go down.",
+        "no type: the target has no operator for a type of the interface. right: of all cases. at most: the share of",
+        "cases that have their types. possible: right, of these. down: right, of those of these that go down.",
     ]
     return "\n".join(rows)
 
 
 def _share(lines: Sequence[Line]) -> str:
-    return f"{100 * sum(line[3] == 'right' for line in lines) / len(lines):.1f} %" if lines else "-"
+    return f"{100 * sum(line.verdict == 'right' for line in lines) / len(lines):.1f} %" if lines else "-"
+
+
+def proof(lines: Sequence[Line], options: argparse.Namespace) -> str:
+    """Return for each target which types its operators lack, and how many cases that decides."""
+    text: list[str] = []
+    for target in options.to:
+        stuck = {line.name: line for line in lines if line.target == target and not line.is_possible}
+        for line in lines:
+            if line.target == target and line.is_possible:
+                stuck.pop(line.name, None)
+        if not stuck:
+            continue
+        count = len(operators(target))
+        text.append(f"\nto {target}: none of {count} operators takes or gives these types")
+        text.append(f"  {'type':38}{'operators':>10}{'first at opset':>16}{'cases':>8}")
+        for kind in sorted(set().union(*(line.missing for line in stuck.values())), key=lambda k: (first_opset(k), k)):
+            having = sum(kind in formal.types for schema in operators(target).values()
+                         for formal in (*schema.inputs, *schema.outputs))  # fmt: skip
+            cases_of_it = sum(kind in line.missing for line in stuck.values())
+            text.append(f"  {kind:38}{having:>10}{first_opset(kind) or '-':>16}{cases_of_it:>8,}")
+        text.append(f"  {len(stuck):,} cases need one of them (a case may need several)")
+    return "\n".join(text)
 
 
 def reasons(lines: Sequence[Line], options: argparse.Namespace) -> str:
-    """Return why cases were refused or wrong, most frequent first."""
+    """Return why cases were refused or wrong, most frequent first; those that have their types before the others."""
     text: list[str] = []
     for tool in options.tools:
         for target in options.to:
-            groups: dict[tuple[str, str], list[str]] = {}
+            groups: dict[tuple[bool, str, str], list[str]] = {}
             for line in lines:
-                if line[1:3] == (tool, target) and line[3] != "right" and (tool == "onnxlift" or line[3] == "WRONG"):
-                    reason = line[4] if line[3] != "WRONG" else line[5].split("(")[0]
-                    groups.setdefault((line[3], reason), []).append(
-                        line[5] + ("" if line[3] != "WRONG" else f": {line[4]}")
-                    )
+                is_ours = tool == "onnxlift" or line.verdict == "WRONG"
+                if (line.tool, line.target) == (tool, target) and line.verdict != "right" and is_ours:
+                    is_wrong = line.verdict == "WRONG"
+                    reason = line.name.split("(")[0] if is_wrong else line.reason
+                    title = f"{line.name}: {line.reason}" if is_wrong else line.name
+                    groups.setdefault((not line.is_possible, line.verdict, reason), []).append(title)
             if groups:
                 text.append(f"\n{tool}, to {target}")
-            for (kind, reason), names in sorted(groups.items(), key=lambda item: -len(item[1])):
-                text.append(f"  {len(names):>5} {kind:8} {reason}   e.g. {names[0]}")
+            for (impossible, kind, reason), names in sorted(
+                groups.items(), key=lambda item: (item[0][0], -len(item[1]))
+            ):
+                mark = "no type" if impossible else ""
+                text.append(f"  {len(names):>5} {kind:8} {mark:8} {reason}   e.g. {names[0]}")
                 text += [f"                   {name}" for name in names] if options.list else []
     return "\n".join(text)
 
@@ -352,6 +442,7 @@ def main() -> None:
     options = parser.parse_args()
     lines = run(options)
     print(table(lines, options))
+    print(proof(lines, options))
     print(reasons(lines, options))
 
 

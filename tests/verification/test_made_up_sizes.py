@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 import pytest
 from onnx import parser
@@ -10,7 +11,7 @@ import onnxlift
 from onnxlift.errors import VerifyError
 from onnxlift.verification.fitting import fit_sizes, size_in, symbols_in
 from onnxlift.verification.inputs import choose_sizes
-from onnxlift.verification.refusals import other_sizes
+from onnxlift.verification.refusals import other_numbers, other_sizes
 
 
 def model(text: str) -> onnx.ModelProto:
@@ -144,3 +145,25 @@ def test_sizes_without_a_name_are_not_told_by_one() -> None:
         onnxlift.verify(proto, shapes={"x": (2,)})
     with pytest.raises(VerifyError, match=r"none has a name|have no names"):
         onnxlift.verify(proto, dims={"batch": 4})
+
+
+SCALED = """g (float[1, 1, height, width] x, int32 dial) => (float[1, 1, h, w] y)
+    <int64 thirty_two = {32}, int64[2] start = {1, 1}, int64[1] one = {1}>
+    { wide = Cast<to = 7>(dial) size = Div(wide, thirty_two) list = Reshape(size, one)
+      goal = Concat<axis = 0>(start, list, list) y = Resize(x, , , goal) }"""
+"""The size of the result is a number that is an input: below 32 it is 0, which ONNX Runtime refuses."""
+
+
+def test_an_integer_that_sizes_are_computed_from_grows_if_sizes_do_not_help() -> None:
+    assert onnxlift.simplify(model(SCALED)).passed
+    assert onnxlift.verify(model(SCALED)).passed
+
+
+def test_an_integer_that_is_given_stays_at_fault() -> None:
+    with pytest.raises(VerifyError, match="an input"):
+        onnxlift.verify(model(SCALED), inputs={"dial": np.int32(3)})
+
+
+def test_numbers_are_tried_with_the_sizes_as_they_are_and_as_large() -> None:
+    tried = list(other_numbers({"n": 2, "k": 7}, {"n"}))
+    assert tried[:2] == [({"n": 2, "k": 7}, 64), ({"n": 1, "k": 64}, 64)]

@@ -46,11 +46,13 @@ def make_inputs(
     dims: Mapping[str, int] | None = None,
     seed: int = 0,
     types: Mapping[str, ValueType] | None = None,
+    number: int | None = None,
 ) -> dict[str, Any]:
     """Return a value for every input of the graph, in their order.
 
     Values that are `given` (by name, or in order) are used, converted to the type of the input if needed. `types` are
-    types of inputs to take instead of those in the graph."""
+    types of inputs to take instead of those in the graph. `number` is the number that inputs of one integer are, if
+    the model may compute sizes from them."""
     values = _by_name(graph, given)
     sizes = choose_sizes(graph, given=values, shapes=shapes, dims=dims)
     random = np.random.default_rng(seed)
@@ -61,11 +63,20 @@ def make_inputs(
         if types and name in types:
             kind = replace(kind, dtype=types[name].dtype)
         own = made[name] = _make(
-            value, kind, sizes, random, (shapes or {}).get(name)
+            value, kind, sizes, random, (shapes or {}).get(name), number
         )  # made even if it is given, so that the random values of the other inputs do not depend on that
         if name in values:
             made[name] = _fit(name, values[name], kind, own)
     return made
+
+
+def single_integers(graph: ir.Graph) -> list[str]:
+    """Return the inputs that are one integer, from which a model may compute sizes: the height of an image, say."""
+    return [value.name or "" for value in graph.inputs if _is_single_integer(type_of(value), find_role(value))]
+
+
+def _is_single_integer(kind: ValueType, role: InputRole) -> bool:
+    return kind.kind == "tensor" and kind.shape == () and kind.is_integer and role.kind in ("", "size")
 
 
 def choose_sizes(
@@ -157,7 +168,12 @@ class Sizes:
 
 
 def _make(
-    value: ir.Value, kind: ValueType, sizes: Sizes, random: np.random.Generator, shape: Iterable[int] | None
+    value: ir.Value,
+    kind: ValueType,
+    sizes: Sizes,
+    random: np.random.Generator,
+    shape: Iterable[int] | None,
+    number: int | None,
 ) -> Any:
     size = tuple(shape) if shape is not None else sizes.shape(kind)
     if kind.dtype is None:
@@ -166,7 +182,12 @@ def _make(
         raise VerifyError(f"input {value.name!r} would have shape {size}: choose smaller sizes (--shape, --dim).")
     if kind.kind == "sequence":
         return [_tensor(kind, size, InputRole(), random) for _ in range(_SEQUENCE_LENGTH)]
-    return _tensor(kind, size, find_role(value), random)
+    role = find_role(value)
+    made = _tensor(kind, size, role, random)  # in any case, so that the other random values do not depend on it
+    if number is not None and _is_single_integer(kind, role):
+        limits = ir.DataType(kind.dtype)
+        return np.asarray(min(number, int(limits.max)), made.dtype)
+    return made
 
 
 def _tensor(kind: ValueType, shape: tuple[int, ...], role: InputRole, random: np.random.Generator) -> Array:

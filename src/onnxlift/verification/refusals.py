@@ -13,6 +13,9 @@ from .children.child import ChildError
 GROWING = (16, 64, 128, 512, 1024, 4096, 16000)
 """Sizes to try where nothing tells which the model needs."""
 
+NUMBERS = (64, 16, 128, 512)
+"""Numbers to try for inputs of one integer, from which a model may compute sizes."""
+
 MOST_ALONE = 4  # sizes that are tried one by one
 MOST_TOLD = 4  # attempts that a message lists
 _NODE = re.compile(r"while running (\w+) node\. Name:'([^']*)' Status Message: (.*)", re.DOTALL)
@@ -32,6 +35,15 @@ def other_sizes(chosen: Mapping[str, int], leading: Collection[str]) -> Iterator
             yield {**chosen, **batch, **grown}
         if 1 < len(rest) <= MOST_ALONE:  # sizes without names may be batches as well
             yield from ({**dict.fromkeys(chosen, 1), name: grown[name]} for name in rest)
+
+
+def other_numbers(chosen: Mapping[str, int], leading: Collection[str]) -> Iterator[tuple[dict[str, int], int]]:
+    """Yield numbers for inputs of one integer, with the sizes that we chose and with sizes as large as the number."""
+    batch = dict.fromkeys((name for name in chosen if name in leading), 1)
+    rest = [name for name in chosen if name not in leading] or list(chosen)
+    for number in NUMBERS:
+        yield dict(chosen), number
+        yield {**chosen, **batch, **dict.fromkeys(rest, number)}, number
 
 
 def refusal(error: ChildError) -> str:

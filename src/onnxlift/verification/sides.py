@@ -23,7 +23,7 @@ from .given import Given
 from .judge import Judge, random_values
 from .locate import LineMap, first_divergence, match_lines, probes_of
 from .model_file import model_file
-from .refusals import blame_inputs, other_sizes
+from .refusals import blame_inputs
 from .report import Gradients, Report
 from .trace import Traced
 from .values import read_values, write_values
@@ -151,19 +151,18 @@ class Sides:
         """Find inputs that ONNX Runtime takes, after a side has failed on `values`, and put them into the folder.
 
         Raises the error if ONNX Runtime takes them as they are: then the lifted model is at fault. Raises another if it
-        takes no other sizes either."""
+        takes no others either."""
         refused = self._refusal() if error.refused else None
         if refused is None:
             raise error
-        chosen, leading = given.sizes(self.lifted.model.graph).chosen, given.sizes(self.lifted.model.graph).leading
+        graph = self.lifted.model.graph
         tried = [_shapes(values)]
-        for sizes in other_sizes(chosen, leading):
-            others = given.make(self.lifted.model.graph, self.lifted.stored_types, sizes)
+        for others in given.others(graph, self.lifted.stored_types):
             write_values(self.job / "inputs", others)
             if self._refusal() is None:
                 return others
             tried.append(_shapes(others))
-        raise blame_inputs(refused, tried, list(values), bool(chosen)) from error
+        raise blame_inputs(refused, tried, list(values), bool(given.sizes(graph).chosen)) from error
 
     def _refusal(self) -> ChildError | None:
         """Return the error of ONNX Runtime on the inputs in the folder; None if it takes them, or says nothing."""

@@ -68,6 +68,13 @@ def identity(shape: str) -> ModelProto:
     return parser.parse_model(f"{head} (float[{shape}] x) => (float[{shape}] y) {{ y = Relu(x) }}")
 
 
+def test_time_of_the_processor_leaves_out_what_others_do() -> None:
+    report = onnxlift.bench(products(1), products(2), threads=1, rounds=3, runs=2, processor=True)
+    assert report.clock == report.to_dict()["clock"] == "processor"
+    assert "seconds of the processor" in str(report)
+    assert all(second > 0 for row in report.rows for turn in row.samples.rounds for second in turn)
+
+
 def test_models_that_are_compared_run_on_the_same_inputs() -> None:
     """Each would be given inputs of a size of its own, and the smaller one win."""
     report = onnxlift.bench(identity("4, 3"), identity("n, 3"), threads=1, rounds=2, runs=2)

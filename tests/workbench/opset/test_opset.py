@@ -19,6 +19,7 @@ from onnxlift.errors import LoadError, OnnxLiftError
 from onnxlift.ir.writing.proto import to_proto
 from onnxlift.rewriting.normal_form import inline_functions
 from onnxlift.workbench.opset import NEWEST, OpsetError, align_versions, opset
+from onnxlift.workbench.opset.ir_versions import LATER_TYPES
 from onnxlift.workbench.report import open_model
 from onnxlift.workbench.runtimes import RUNTIMES, runtime_for
 from workbench.opset.test_adapters import X, assert_same_at, model, outputs, types
@@ -173,6 +174,11 @@ def test_float8_needs_its_ir_version() -> None:
     )
     with pytest.raises(OnnxLiftError, match="float8e4m3fn, which IR version 8 does not have"):
         opset(proto, ir_version=8, verify=False)
+
+
+def test_every_type_that_came_with_a_later_ir_version_is_known() -> None:
+    """Each element type beyond bfloat16, which is as old as ONNX's own domain."""
+    assert {kind for kind in ir.DataType if kind > ir.DataType.BFLOAT16} == LATER_TYPES.keys()
 
 
 def test_operators_of_other_domains_stay_as_they_are() -> None:

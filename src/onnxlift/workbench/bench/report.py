@@ -112,6 +112,8 @@ class BenchReport:
     """The dimension whose sizes were tried."""
     threads: int | None = None
     notes: tuple[str, ...] = ()
+    clock: str = "wall"
+    """What was measured: the time of the clock, or that of the "processor"."""
 
     @property
     def passed(self) -> bool:
@@ -128,6 +130,7 @@ class BenchReport:
         return {
             "passed": self.passed,
             "threads": self.threads,
+            "clock": self.clock,
             "sweep": self.swept or None,
             "noisy": self.is_noisy,
             "rows": [row.to_dict() for row in self.rows],
@@ -166,7 +169,19 @@ class BenchReport:
         return f"{model} {engine}" if several and engines else model if several else engine
 
     def __str__(self) -> str:
-        cells = [["", "p50", "", "p90", "p99", "per s", "memory", "ratio", ""]]
+        cells = [
+            [
+                "seconds of the processor" if self.clock == "processor" else "",
+                "p50",
+                "",
+                "p90",
+                "p99",
+                "per s",
+                "memory",
+                "ratio",
+                "",
+            ]
+        ]
         for sizes in dict.fromkeys(tuple(row.sizes.items()) for row in self.rows):
             here = [row for row in self.rows if tuple(row.sizes.items()) == sizes]
             if self.swept:

@@ -51,6 +51,7 @@ def bench(
     sweep: Mapping[str, Sequence[int]] | None = None,
     seed: int = 0,
     threads: int | None = None,
+    processor: bool = False,
     warmup: int = 3,
     seconds: float = 3.0,
     runs: int | None = None,
@@ -69,6 +70,8 @@ def bench(
     with. Every contender has a process of its own, and they run by turns, in rounds of a random order, about `seconds`
     each; `runs` and `rounds` give the numbers exactly. `sweep` measures at several sizes of one dimension:
     `{"batch": [1, 2, 4, 8]}`. `threads` is for ONNX Runtime and torch alike; without it, both take their default.
+    With `processor`, the time that the processor works on a run is measured, on all threads together, and not that of
+    the clock: what else the machine does disturbs it less.
 
     Inputs that are not given are made up, as for `verify`. `providers`, `options` and `custom_ops` are those of `run`,
     for ONNX Runtime. Each question to a child may take `timeout` seconds, and it may take `memory` bytes."""
@@ -90,14 +93,15 @@ def bench(
             name = title_of(prepared.source, prepared.model)
             names.append(name)
             title = f"{name} ({names.count(name)})" if names.count(name) > 1 else name
-            entries.append(_Entry(title, prepared, _tasks(prepared, settings, chosen)))
+            entries.append(_Entry(title, prepared, _tasks(prepared, settings, chosen, processor)))
         rows: list[Measured] = []
         apart: set[str] = set()
         for size in sizes:
             rows += _measure(entries, settings, {swept: size} if swept else {}, effort, on_progress, apart)
     notes = [f"{title} ran on other inputs than {entries[0].title}, whose inputs do not fit" for title in sorted(apart)]
     notes += _notes(rows)
-    return BenchReport(", ".join(entry.title for entry in entries), tuple(rows), swept, threads, tuple(notes))
+    name = ", ".join(entry.title for entry in entries)
+    return BenchReport(name, tuple(rows), swept, threads, tuple(notes), "processor" if processor else "wall")
 
 
 def _measure(
@@ -133,7 +137,9 @@ def _measure(
     return rows
 
 
-def _tasks(prepared: Prepared, settings: Settings, engines: Sequence[str]) -> dict[str, dict[str, Any]]:
+def _tasks(
+    prepared: Prepared, settings: Settings, engines: Sequence[str], processor: bool
+) -> dict[str, dict[str, Any]]:
     """Return what a child of each engine is told."""
     tasks: dict[str, dict[str, Any]] = {}
     source = ""
@@ -141,6 +147,7 @@ def _tasks(prepared: Prepared, settings: Settings, engines: Sequence[str]) -> di
         source = str(lift(prepared.source).save(prepared.job / "lifted")[0])
     for engine in engines:
         task: dict[str, Any] = {"engine": engine, "outputs": prepared.outputs, "threads": settings.threads}
+        task["processor"] = processor
         if engine == "ort":
             places = {"model": str(prepared.file.path), "folder": str(prepared.file.folder)}
             task |= {**places, **settings.to_task()}

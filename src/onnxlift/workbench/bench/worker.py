@@ -1,7 +1,8 @@
 """The program of a child that is measured: `python -m onnxlift.workbench.bench.worker FOLDER`.
 
 It opens an engine as FOLDER/task.json says, and answers questions until it is stopped. The first one opens the engine.
-After that, `{"runs": 5}` runs the model once without the clock and five times with it, and tells the seconds of each.
+After that, `{"runs": 5}` runs the model once without the clock and five times with it, and tells the seconds of each:
+of the clock, or of the processor if the task says so.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import sys
 from importlib import import_module
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 from onnxlift.verification.values import read_values
@@ -47,11 +48,12 @@ class _Measured:
             return {"load": loaded - start, "first": perf_counter() - loaded}
         self.engine.call(self.feed)  # other processes have used the caches since the last question
         seconds: list[float] = []
+        now = process_time if self.task.get("processor") else perf_counter
         gc.disable()
         for _ in range(question["runs"]):
-            start = perf_counter()
+            start = now()
             self.engine.call(self.feed)
-            seconds.append(perf_counter() - start)
+            seconds.append(now() - start)
         gc.enable()
         peak = _status("VmHWM:")
         return {"seconds": seconds, "peak": peak, "memory": max(0, peak - self.before)}

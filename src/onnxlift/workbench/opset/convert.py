@@ -35,6 +35,7 @@ from onnxlift.rewriting.normal_form.schema_bodies import has_schema_body, schema
 
 from .element_types import check_wider, compute_wider, missing_types
 from .errors import OpsetError, StuckNode
+from .ir_versions import LATER_TYPES
 from .signature import fit_signature, revisions
 from .step import AGAIN, Again, Refusal, Result, Step, adapters
 
@@ -138,11 +139,18 @@ class _Conversion:
                 continue
             edit = Edit(region, self.names)
             for node in region.graph:
-                if node.op_type == "Constant" and node.domain == "" and not edit.is_output(node.outputs[0]):
+                if node.op_type == "Constant" and node.domain == "":
                     tensor = constant_tensor(node)
-                    if tensor is not None:
+                    if tensor is not None and (not edit.is_output(node.outputs[0]) or self._is_lost(region, tensor)):
                         edit.fold(node, [tensor], "it stood in a node, and not among the initialisers")
             edit.finish()
+
+    def _is_lost(self, region: Region, tensor: ir.TensorProtocol) -> bool:
+        """Tell whether no Constant gives such a tensor at the target; an initialiser may, which can be an output."""
+        schema = schema_for("", "Constant", region.opsets.get("", NEWEST[""]))
+        names = () if schema is None else schema.outputs[0].types
+        is_known = any(name.startswith(f"tensor({tensor.dtype.name.lower()}") for name in names)
+        return region.graph is self.model.graph and tensor.dtype in LATER_TYPES and not is_known
 
     def _visit(self, region: Region) -> None:
         edit = Edit(region, self.names)

@@ -9,6 +9,7 @@
 | 11 | float4 |
 | 12 | float8e8m0 |
 | 13 | int2 |
+| 14 | float6 |
 
 Functions are inlined below 8. Initialisers are listed among the inputs below 4 by the writer. Metadata of nodes are
 notes, which older readers pass over.
@@ -27,7 +28,7 @@ from onnxlift.rewriting.normal_form import inline_functions
 OLDEST = 3
 _FUNCTIONS_SINCE = 8
 D = ir.DataType
-_TYPES = {
+LATER_TYPES = {
     D.FLOAT8E4M3FN: 9,
     D.FLOAT8E4M3FNUZ: 9,
     D.FLOAT8E5M2: 9,
@@ -38,6 +39,8 @@ _TYPES = {
     D.FLOAT8E8M0: 12,
     D.INT2: 13,
     D.UINT2: 13,
+    D.FLOAT6E2M3: 14,
+    D.FLOAT6E3M2: 14,
 }
 
 
@@ -53,7 +56,7 @@ def set_ir_version(model: ir.Model, version: int) -> int:
         inlined = inline_functions.run(model)
     infer(model)
     for dtype, value in _types(model):
-        since = _TYPES.get(dtype, OLDEST)
+        since = LATER_TYPES.get(dtype, OLDEST)
         if since > version:
             raise OnnxLiftError(
                 f"value {quote(value.name or '')} is of type {dtype.name.lower()}, which IR version {version} does not "

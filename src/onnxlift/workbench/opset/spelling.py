@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -80,3 +80,16 @@ def _choose(s: Step, index: Value, options: list[tuple[int, Callable[[], Value]]
 def counted_from_zero(s: Step, axis: int, x: Value) -> int:
     """Return an axis as counted from the front."""
     return axis if axis >= 0 else axis + s.rank(x)
+
+
+def joined_sizes(s: Step, x: Value, axes: Iterable[int]) -> Value:
+    """Return the product of the sizes of some axes, as a list of one number."""
+    first, *others = (size_of(s, x, axis) for axis in axes)
+    for size in others:
+        first = s.Mul(first, size)
+    return first
+
+
+def count_up(s: Step, count: Value) -> Value:
+    """Return the integers from 0 to below `count`, which is a list of one number."""
+    return s.Range(s.array(0), squeeze(s, count, [0]), s.array(1))

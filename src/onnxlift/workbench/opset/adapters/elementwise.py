@@ -9,8 +9,7 @@
 - Div: 14 (short integers)
 - Erf: 13 (no integers)
 - Mod: 28 (`fmod` and the type are independent)
-- BitwiseAnd, BitwiseOr, BitwiseXor, BitwiseNot: 18
-- BitShift: 28 (signed integers)
+- Equal: 19 (strings)
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from ..spelling import INT64, counted_from_zero, reduce, unsqueeze
+from ..spelling import counted_from_zero, unsqueeze
 from ..step import Result, Step, Value, adapter
 
 _BINARY = "Add Sub Mul Div Pow And Or Xor Equal Greater Less".split()
@@ -27,7 +26,6 @@ _ONE = [name for name in _BINARY if name not in _SIX]
 D = ir.DataType
 _FLOATS = (D.FLOAT, D.DOUBLE, D.FLOAT16, D.BFLOAT16)
 _BITS = {D.INT8: 8, D.UINT8: 8, D.INT16: 16, D.UINT16: 16, D.INT32: 32, D.UINT32: 32, D.INT64: 64, D.UINT64: 64}
-_SIGNED = (D.INT8, D.INT16, D.INT32, D.INT64)
 
 
 @adapter(_SIX, 6, 7)
@@ -176,67 +174,15 @@ def remainder_by_type(s: Step, A: Value, B: Value, *, fmod: int) -> Result:
     return s.Where(moved, s.Add(rest, B), rest)
 
 
-@adapter("BitwiseNot", 18, 0)
-def complement(s: Step, X: Value) -> Result:
-    """All bits of x changed are `-1 - x`, or for numbers without a sign the largest number less x."""
-    dtype = s.dtype(X)
-    most = -1 if dtype in _SIGNED else np.iinfo(dtype.numpy()).max
-    return s.Sub(s.array(most, dtype), X)
-
-
-@adapter(["BitwiseAnd", "BitwiseOr", "BitwiseXor"], 18, 0)
-def bit_by_bit(s: Step, A: Value, B: Value) -> Result:
-    """The bits of both numbers as a new last axis: each is 0 or 1, so And is the product, and so on."""
-    dtype = s.dtype(A)
-    count = _BITS[dtype]
-    if count > 32:
-        s.refuse("there are no bits of 64-bit integers before opset 18")
-    powers = s.array([2**place for place in range(count)])
-    first, second = (_bits(s, value, count, powers) for value in (A, B))
-    match s.node.op_type:
-        case "BitwiseAnd":
-            bits = s.Mul(first, second)
-        case "BitwiseOr":
-            bits = s.Sub(s.Add(first, second), s.Mul(first, second))
-        case _:
-            bits = s.Mod(s.Add(first, second), s.array(2))
-    number = reduce(s, "ReduceSum", s.Mul(bits, powers), [-1], keepdims=0)
-    return s.cast(_signed(s, number, dtype), dtype)
-
-
-def _bits(s: Step, value: Value, count: int, powers: Value) -> Value:
-    positive = s.Mod(s.cast(value, INT64), s.array(2**count))
-    return s.Mod(s.Div(unsqueeze(s, positive, [-1]), powers), s.array(2))
-
-
-def _signed(s: Step, number: Value, dtype: ir.DataType) -> Value:
-    if dtype not in _SIGNED:
-        return number
-    half, whole = 2 ** (_BITS[dtype] - 1), 2 ** _BITS[dtype]
-    return s.Sub(number, s.Mul(s.cast(s.Not(s.Less(number, s.array(half))), INT64), s.array(whole)))
-
-
-@adapter("BitShift", 28, 11)
-def shifted_signed_integers(s: Step, X: Value, Y: Value, *, direction: str) -> Result:
-    """A shift multiplies by a power of two, or divides by it, rounded down. What leaves the type is cut off.
-
-    Since opset 28 a shift by more bits than there are leaves nothing but the sign; before, nobody said."""
-    dtype = s.dtype(X)
-    bits = _BITS[dtype]
-    known = s.constant(Y)
-    if dtype not in _SIGNED:
-        if known is not None and (known < bits).all():
-            return s.again()
-        return s.Where(s.Less(Y, s.array(bits, dtype)), s.same(X, Y)[0], s.array(0, dtype))
-    shift, x = s.cast(Y, INT64), s.cast(X, INT64)
-    is_off = s.Or(s.Less(shift, s.array(0)), s.Greater(shift, s.array(bits - 1)))
-    shift = s.Where(is_off, s.array(bits - 1), shift)
-    half = s.Div(shift, s.array(2))  # in two parts, since 2 ** 63 is no integer of 64 bits
-    for part in (half, s.Sub(shift, half)):
-        power = s.cast(s.BitShift(s.array(1, D.UINT64), s.cast(part, D.UINT64), direction="LEFT"), INT64)
-        x = s.Mul(x, power) if direction == "LEFT" else s.Div(s.Sub(x, s.Mod(x, power)), power)
-    if direction == "LEFT":
-        if bits < 64:
-            x = _signed(s, s.Mod(x, s.array(2**bits)), dtype)
-        x = s.Where(is_off, s.array(0), x)
-    return s.cast(x, dtype)
+@adapter("Equal", 19, 13)
+def equal_strings(s: Step, A: Value, B: Value) -> Result:
+    """Among all strings of both, equal ones have the same number. These broadcast as the strings would."""
+    if s.dtype(A) != D.STRING:
+        return s.again()
+    flat = s.array([-1])
+    every = s.Concat(s.Reshape(A, flat), s.Reshape(B, flat), axis=0)
+    number = s.several(3, "Unique", every, sorted=0)[2]
+    count = s.Reshape(s.Size(A), s.array([1]))
+    first = s.Reshape(s.Slice(number, s.array([0]), count), s.Shape(A))
+    second = s.Reshape(s.Slice(number, count, s.array([2**62])), s.Shape(B))
+    return s.Equal(first, second)

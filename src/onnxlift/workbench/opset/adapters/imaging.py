@@ -1,10 +1,8 @@
-"""Operators on images: Resize and Upsample, GridSample, RoiAlign, Col2Im.
+"""Operators on images: Resize and Upsample, Col2Im.
 
 - Upsample: 1 (`height_scale`, `width_scale`), 7 (`scales`), 9 (`scales` is an input), 10 (Resize takes its place)
 - Resize: 10, 11 (coordinates and rounding, `sizes`, `roi`), 13 (`roi` and `scales` may be left out), 18 (`axes`,
   `antialias`, `keep_aspect_ratio_policy`), 19 (`half_pixel_symmetric`)
-- GridSample: 16, 20 (`linear` and `cubic`, called `bilinear` and `bicubic` before; images of any number of axes)
-- RoiAlign: 10, 16 (`half_pixel`; before, only `output_half_pixel`)
 - Col2Im: 18
 
 At opset 10, `nearest` rounds down where an axis grows and up where it shrinks, from coordinates that are `asymmetric`.
@@ -17,9 +15,9 @@ import onnx_ir as ir
 
 from ..spelling import INT64, scattered
 from ..step import Result, Step, Value, adapter
+from .resizing import resized_axis_by_axis
 
 FLOAT = ir.DataType.FLOAT
-_GRID = {"bilinear": "linear", "bicubic": "cubic"}
 
 
 @adapter("Upsample", 1, 7)
@@ -133,10 +131,9 @@ def scales_and_sizes_of_all_axes(
     mode: str,
 ) -> Result:
     """Other axes than `axes` keep their size. Nearest and enlarging need no antialiasing."""
-    if antialias and mode != "nearest" and not _grows(s, scales):
-        s.refuse("antialiasing is not known before opset 18")
-    if sizes is not None and keep_aspect_ratio_policy != "stretch":
-        s.refuse(f"keep_aspect_ratio_policy {keep_aspect_ratio_policy} is not known before opset 18")
+    widens = antialias and mode != "nearest" and not _grows(s, scales)
+    if widens or (sizes is not None and keep_aspect_ratio_policy != "stretch"):
+        return resized_axis_by_axis(s)
     if axes is not None:
         rank = s.rank(X)
         places = s.array([axis % rank for axis in axes])
@@ -159,33 +156,8 @@ def _grows(s: Step, scales: Value | None) -> bool:
 @adapter("Resize", 19, 18)
 def coordinates_known_before(s: Step, *, coordinate_transformation_mode: str) -> Result:
     if coordinate_transformation_mode == "half_pixel_symmetric":
-        s.refuse("half_pixel_symmetric coordinates are not known before opset 19")
+        return resized_axis_by_axis(s)
     return s.again()
-
-
-@adapter("GridSample", 16, 20)
-def grid_modes_up(s: Step, *, mode: str) -> Result:
-    return s.again(mode=_GRID.get(mode, mode))
-
-
-@adapter("GridSample", 20, 16)
-def grid_modes_down(s: Step, X: Value, *, mode: str) -> Result:
-    if s.rank(X) != 4:
-        s.refuse(f"GridSample takes images of 4 axes before opset 20, and it has {s.rank(X)}")
-    names = {new: old for old, new in _GRID.items()}
-    return s.again(mode=names.get(mode, mode))
-
-
-@adapter("RoiAlign", 10, 16)
-def regions_without_shift(s: Step) -> Result:
-    return s.again(coordinate_transformation_mode="output_half_pixel")
-
-
-@adapter("RoiAlign", 16, 10)
-def regions_with_shift(s: Step, *, coordinate_transformation_mode: str) -> Result:
-    if coordinate_transformation_mode != "output_half_pixel":
-        s.refuse("half_pixel coordinates are not known before opset 16")
-    return s.again(coordinate_transformation_mode=None)
 
 
 @adapter("Col2Im", 18, 0)
@@ -213,7 +185,9 @@ def sum_of_blocks(
     free = s.Sub(s.Sub(padded, reach), one)
     places = s.Add(s.Div(free, s.array(steps)), one)
     size = s.ReduceProd(block_shape, keepdims=1)
-    dtype = s.dtype(input)
+    wanted = s.dtype(input)
+    dtype = _summed_in(s, wanted, block_shape)
+    input = s.cast(input, dtype)
     eye = s.EyeLike(s.ConstantOfShape(s.Concat(size, size, axis=0), value=np.zeros(1, np.float32)), dtype=int(dtype))
     kernel = s.Reshape(eye, s.Concat(size, s.array([1]), block_shape, axis=0))
     images = s.Reshape(input, s.Concat(s.array([-1]), size, places, axis=0))
@@ -224,4 +198,16 @@ def sum_of_blocks(
     cut = s.Pad(full, s.Concat(starts, s.array([0, 0]), ends, axis=0))
     batch = s.Gather(s.Shape(input), s.array([0]), axis=0)
     channels = s.Div(s.Gather(s.Shape(input), s.array([1]), axis=0), size)
-    return s.Reshape(cut, s.Concat(batch, channels, s.cast(image_shape, INT64), axis=0))
+    image = s.Reshape(cut, s.Concat(batch, channels, s.cast(image_shape, INT64), axis=0))
+    return image if dtype == wanted else s.cast(s.Cast(image, to=int(INT64)), wanted)
+
+
+def _summed_in(s: Step, dtype: ir.DataType, block_shape: Value) -> ir.DataType:
+    """Return the type to add numbers in: integers are added as floats, if no sum is beyond what these hold exactly."""
+    if dtype.is_floating_point():
+        return dtype
+    known = s.constant(block_shape)
+    largest = np.iinfo(dtype.numpy()).max + 1 if dtype.is_integer() else 2**24
+    if known is None or int(np.prod(known)) * largest > 2**24:
+        s.refuse(f"sums of {dtype.name.lower()} may be larger than floats hold exactly")
+    return FLOAT

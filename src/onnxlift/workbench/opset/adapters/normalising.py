@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ..spelling import BOOL, reduce, size_of, transpose_axes
+from ..spelling import BOOL, reduce, size_of, transpose_axes, unsqueeze
 from ..step import Result, Step, Value, adapter
 
 _OVER_AN_AXIS = ["Softmax", "LogSoftmax", "Hardmax"]
@@ -72,10 +72,41 @@ def training_is_told(s: Step, X: Value, *, momentum: float) -> Result:
 
 
 @adapter("BatchNormalization", 14, 9)
-def training_is_seen_from_the_outputs(s: Step, *, training_mode: int) -> Result:
-    if training_mode:
-        s.refuse("training is not told before opset 14")
-    return _with_one_output(s)
+def training_is_seen_from_the_outputs(
+    s: Step,
+    X: Value,
+    scale: Value,
+    B: Value,
+    mean: Value,
+    var: Value,
+    *,
+    training_mode: int,
+    epsilon: float,
+    momentum: float,
+) -> Result:
+    """Before opset 14, a BatchNormalization that trains gives statistics of another kind, so the formula is written."""
+    if not training_mode:
+        return _with_one_output(s)
+    rank = s.rank(X)
+    dtype = s.dtype(X)
+    wide = ir.DataType.DOUBLE if dtype == ir.DataType.DOUBLE else ir.DataType.FLOAT
+    others = [axis for axis in range(rank) if axis != 1]
+    x, factor, shift = s.cast(X, wide), s.cast(scale, wide), s.cast(B, wide)
+    average = reduce(s, "ReduceMean", x, others)
+    centred = s.Sub(x, average)
+    variance = reduce(s, "ReduceMean", s.Mul(centred, centred), others)
+    normal = s.Div(centred, s.Sqrt(s.Add(variance, s.array(epsilon, wide))))
+    behind = list(range(1, rank - 1))
+    if behind:
+        factor, shift = unsqueeze(s, factor, behind), unsqueeze(s, shift, behind)
+    y = s.cast(s.Add(s.Mul(normal, factor), shift), dtype)
+
+    def running(old: Value, new: Value) -> Value:
+        kept, added = s.array(momentum, wide), s.array(1 - momentum, wide)
+        flat = s.Reshape(new, s.array([-1]))
+        return s.cast(s.Add(s.Mul(s.cast(old, wide), kept), s.Mul(flat, added)), s.dtype(old))
+
+    return [y, running(mean, average), running(var, variance)]
 
 
 def _with_one_output(s: Step) -> Result:

@@ -49,7 +49,10 @@ def axes_become_an_attribute(
     if not noop_with_empty_axes:
         empty = s.Equal(s.Size(axes), s.array(0))
         among = s.Or(among, empty)
-    return _over_axes(s, data, among, rank, keepdims)
+    if s.dtype(data) != ir.DataType.BFLOAT16:
+        return _over_axes(s, data, among, rank, keepdims)
+    wide = _over_axes(s, s.cast(data, ir.DataType.FLOAT), among, rank, keepdims)
+    return s.cast(wide, ir.DataType.BFLOAT16)
 
 
 def over_no_axis(s: Step, data: Value) -> Value:
@@ -161,15 +164,18 @@ def only_the_largest(s: Step, X: Value, K: Value, *, largest: int) -> Result:
 def cumulative_product(s: Step, x: Value, axis: Value, *, exclusive: int, reverse: int) -> Result:
     """A Scan multiplies the slices of the axis one after the other. The axis must be a constant, or one of few."""
     known = s.constant(axis)
+    dtype = s.dtype(x)
+    inner = ir.DataType.FLOAT if dtype == ir.DataType.BFLOAT16 else dtype
+    wide = s.cast(x, inner)
     if known is not None:
-        return _products(s, x, int(known.reshape(-1)[0]), exclusive, reverse)
+        return s.cast(_products(s, wide, inner, int(known.reshape(-1)[0]), exclusive, reverse), dtype)
     rank = s.rank(x)
     places = [*range(rank), *range(-rank, 0)]
-    return choose(s, axis, [(place, partial(_products, s, x, place % rank, exclusive, reverse)) for place in places])
+    options = [(place, partial(_products, s, wide, inner, place % rank, exclusive, reverse)) for place in places]
+    return s.cast(choose(s, axis, options), dtype)
 
 
-def _products(s: Step, x: Value, axis: int, exclusive: int, reverse: int) -> Value:
-    dtype = s.dtype(x)
+def _products(s: Step, x: Value, dtype: ir.DataType, axis: int, exclusive: int, reverse: int) -> Value:
     one = s.array(1, dtype)
     first = squeeze(s, slice_axis(s, x, s.array([0]), s.array([1]), axis), [axis])
     start = s.Expand(one, s.Shape(first))

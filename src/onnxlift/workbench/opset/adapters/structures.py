@@ -1,11 +1,12 @@
-"""Control flow, sequences, optional values, scattering, signals and recurrent layers.
+"""Control flow, sequences, optional values, scattering and recurrent layers.
 
 | operator | opsets |
 |---|---|
 | Constant | 11 (sparse), 12 (`value_int` and its kin) |
 | ConstantOfShape | 9, 20 (bfloat16) |
-| DFT | 17 (`axis` is an attribute, 1 by default), 20 (an input, -2 by default) |
+| EyeLike, RandomNormalLike, RandomUniformLike | 22 (bfloat16) |
 | GRU, LSTM, RNN | 3 (`linear_before_reset` of GRU), 7 (no `output_sequence`), 14 (`layout`) |
+| Identity | 1, 14 (sequences) |
 | Optional, OptionalGetElement, OptionalHasElement | 15, 18 (of plain values too), 28 (types) |
 | Range | 11, 27 (half precision, `stash_type`) |
 | Scan | 8 (over a batch), 9 (not), 11 (negative axes) |
@@ -15,14 +16,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import onnx_ir as ir
 
 from onnxlift.rewriting.normal_form.constant_nodes import constant_tensor
 
-from ..spelling import BOOL, choose, unsqueeze
+from ..spelling import BOOL, unsqueeze
 from ..step import Result, Step, Value, adapter
 
 _RECURRENT = ["GRU", "LSTM", "RNN"]
@@ -36,28 +35,6 @@ def constant_as_a_tensor(s: Step) -> Result:
         s.refuse("it gives an attribute of the function around it")
     names = dict.fromkeys(s.node.attributes)
     return s.again(**{**names, "value": tensor})
-
-
-@adapter("DFT", 17, 20)
-def axis_becomes_an_input(s: Step, input: Value, dft_length: Value | None, *, axis: int) -> Result:
-    return s.again(input, dft_length, s.array(axis), axis=None)
-
-
-@adapter("DFT", 20, 17)
-def axis_becomes_an_attribute(s: Step, input: Value, dft_length: Value | None, axis: Value | None) -> Result:
-    """An axis that is computed is one of those that the input has."""
-    rank = s.rank(input)
-    if axis is None:
-        return s.again(input, dft_length, axis=rank - 2)
-    known = s.constant(axis)
-    if known is not None:
-        return s.again(input, dft_length, axis=int(known.reshape(-1)[0]) % rank)
-
-    def along(place: int) -> Value:
-        return s.same(input, dft_length, count=1, axis=place)[0]
-
-    places = [*range(rank - 1), *range(-rank, -1)]
-    return choose(s, axis, [(place, partial(along, place % rank)) for place in places])
 
 
 @adapter("GRU", 1, 3)
@@ -112,6 +89,31 @@ def filled_with_bfloat16(s: Step, input: Value) -> Result:
     return s.cast(filled, ir.DataType.BFLOAT16)
 
 
+@adapter("EyeLike", 22, 9)
+@adapter(["RandomNormalLike", "RandomUniformLike"], 22, 1)
+def made_as_large_as_bfloat16(s: Step, input: Value, *, dtype: int | None) -> Result:
+    """What is made depends on the sizes of the input alone, and is rounded to bfloat16 at the end."""
+    wanted = s.dtype(input) if dtype is None else ir.DataType(dtype)
+    if ir.DataType.BFLOAT16 not in (wanted, s.dtype(input)):
+        return s.again()
+    like = s.cast(input, ir.DataType.FLOAT) if s.dtype(input) == ir.DataType.BFLOAT16 else input
+    inner = ir.DataType.FLOAT if wanted == ir.DataType.BFLOAT16 else wanted
+    made = s.same(like, dtype=int(inner))[0]
+    return made if inner == wanted else s.cast(made, wanted)
+
+
+@adapter("Identity", 14, 13)
+def a_sequence_as_it_is(s: Step, input: Value) -> Result:
+    """An element is put to the end of the sequence, and taken away again."""
+    if not isinstance(input.type, ir.SequenceType):
+        return s.again()
+    if s.dtype(input) == ir.DataType.STRING:
+        element = s.array([], np.dtype(object))
+    else:
+        element = s.array([], s.dtype(input))
+    return s.SequenceErase(s.SequenceInsert(input, element))
+
+
 @adapter("OptionalGetElement", 18, 15)
 def element_of_a_plain_value(s: Step, input: Value) -> Result:
     if isinstance(input.type, ir.OptionalType):
@@ -161,18 +163,21 @@ def _one_by_one(s: Step, data: Value, indices: Value, updates: Value, reduction:
     """Return the updated data. A Scan goes over the updates: it reads a place, combines, and writes it back.
 
     The places are those of ScatterND; an index of ScatterElements is told by all coordinates of the update but one."""
+    dtype = s.dtype(data)
+    inner = ir.DataType.FLOAT if dtype == ir.DataType.BFLOAT16 else dtype
+    rank = s.rank(data)
     if s.node.op_type == "ScatterElements":
         indices, updates = _places_of_elements(s, data, indices, updates)
-    dtype = s.dtype(data)
-    depth = None if indices.shape is None else indices.shape[-1]
-    if s.node.op_type == "ScatterND":
-        if not isinstance(depth, int) or depth != s.rank(data):
-            s.refuse(f"the reduction {reduction} of whole slices is not known before opset {s.old}")
-        indices, updates = s.Reshape(indices, s.array([-1, depth])), s.Reshape(updates, s.array([-1]))
+    else:
+        depth = s.rank(indices) - 1 + rank - s.rank(updates)
+        slices = [s.Slice(s.Shape(data), s.array([depth]), s.array([rank]))] if depth < rank else []
+        indices = s.Reshape(indices, s.array([-1, depth]))
+        updates = s.Reshape(updates, s.Concat(s.array([-1]), *slices, axis=0))
+    data, updates = s.cast(data, inner), s.cast(updates, inner)
     names = s.edit.names
     state, place, update = (
         ir.Value(name=names.fresh(name), type=ir.TensorType(kind))
-        for name, kind in (("state", dtype), ("place", ir.DataType.INT64), ("update", dtype))
+        for name, kind in (("state", inner), ("place", ir.DataType.INT64), ("update", inner))
     )
 
     def one() -> list[Value]:
@@ -182,7 +187,7 @@ def _one_by_one(s: Step, data: Value, indices: Value, updates: Value, reduction:
         return [s.ScatterND(state, row, combined)]
 
     body = s.graph(one, [state, place, update])
-    return s.several(1, "Scan", data, indices, updates, body=body, num_scan_inputs=2)[0]
+    return s.cast(s.several(1, "Scan", data, indices, updates, body=body, num_scan_inputs=2)[0], dtype)
 
 
 def _places_of_elements(s: Step, data: Value, indices: Value, updates: Value) -> tuple[Value, Value]:

@@ -77,7 +77,7 @@ def run(
             history.near_misses = stack.enter_context(noting(lambda: record.at[1]))
         header = Header(name, operators.total(), control_flow, file_name)
         lift = Lift(model, header, registration_order(model.graph), max_shard_size)
-        record.run(NORMAL_FORM, model, supported=registry.is_supported, keep=registry.is_users)
+        record.run(NORMAL_FORM, model, supported=registry.is_supported, takes=registry.takes, keep=registry.is_users)
         if watch is not None:
             watch(NORMAL_FORM.name, model)
         dump("normal form", model)  # until then, values have no types that could be shown

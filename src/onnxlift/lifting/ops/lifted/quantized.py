@@ -11,14 +11,12 @@ from onnxlift.ir.graph.marks import DOMAIN
 from onnxlift.ir.graph.types import DataType
 from onnxlift.lifting.ops import weight_shapes
 from onnxlift.lifting.ops.arguments import compact
-from onnxlift.lifting.ops.kernel import kernel
 from onnxlift.lifting.ops.kinds import LayerKind, signature
 from onnxlift.lifting.ops.layers import Weight, turned
 from onnxlift.lifting.ops.node import Node, Result
 from onnxlift.lifting.ops.operand import Constant, Tensor
 from onnxlift.lifting.ops.registry import op
 from onnxlift.lifting.ops.standard.layers.conv import CONV_SIGNATURE
-from onnxlift.lifting.ops.standard.layers.quant import aligned, integer_arguments
 
 Ints = tuple[int, ...]
 
@@ -43,14 +41,6 @@ def _conv_kind(name: str) -> LayerKind:
         steps=STEPS,
         shapes=weight_shapes.integer_conv,
     )
-
-
-@op("FakeQuantize", domain=DOMAIN)
-def FakeQuantize(n: Node, x: Tensor, scale: Tensor, zero_point: Tensor | None, *, axis: int = 1) -> Result:
-    """`x` rounded to whole steps of `scale`."""
-    target = DataType.UINT8 if zero_point is None else zero_point.type.dtype
-    zero = None if zero_point is None else aligned(n, x, zero_point, axis, 0)
-    return kernel("fake_quantize")(x, aligned(n, x, scale, axis, 0), *integer_arguments(zero, target))
 
 
 @op("QuantizedLinear", domain=DOMAIN, layer=_linear_kind("QuantizedLinear"), weights=("weight", "bias"))

@@ -126,7 +126,7 @@ def integer_conv(arguments: Mapping[str, Any]) -> Shapes:
 
 def integer_linear_of_integers(arguments: Mapping[str, Any]) -> Shapes:
     """Return the shapes of our own layer with a matrix of integers that takes and gives integers."""
-    return integer_linear({**arguments, "bias": False}) | _ENDS
+    return integer_linear(arguments) | _ENDS
 
 
 def integer_conv_of_integers(arguments: Mapping[str, Any]) -> Shapes:

@@ -22,11 +22,12 @@ from itertools import islice, takewhile
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.types import FLOATS
+from onnxlift.ir.graph.marks import ROUNDING
+from onnxlift.ir.graph.types import FLOATS, NUMBERS
 from onnxlift.ir.graph.walk import subgraphs
 from onnxlift.ir.origin.metadata import CLASSES, NAME_SCOPES, NO_MODULE, string_list
 from onnxlift.ir.origin.module_paths import joined
-from onnxlift.ir.origin.names import says_nothing
+from onnxlift.ir.origin.names import says_nothing, unquantised
 from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.lifting.ops.layer_nodes import is_weighted, weight_places
 from onnxlift.rewriting.normal_form.expansion import CALLS
@@ -114,7 +115,7 @@ def join_neighbours(graph: ir.Graph, paths: ModulePaths, nodes: Collection[ir.No
     """Let each of `nodes` be in the innermost module that holds all users of its values.
 
     If that module is around the one that makes the single value which the node works on, let it be in that inner one:
-    it is the activation of a layer whose name an optimiser kept.
+    it is the activation of a layer whose name an optimiser kept. What is rounded is rounded where it was made.
     """
     for node in reversed(list(graph)):
         if node in nodes:
@@ -126,12 +127,14 @@ def join_neighbours(graph: ir.Graph, paths: ModulePaths, nodes: Collection[ir.No
         path = _around(source, paths.by_node.get(source, ())) if source is not None else ()
         if len(path) > len(paths.by_node[node]) and path[: len(paths.by_node[node])] == paths.by_node[node]:
             paths.by_node[node] = path
+        elif source in paths.by_node and node.op_type in ROUNDING:
+            paths.by_node[node] = path
 
 
 def _only_source(node: ir.Node) -> ir.Node | None:
     """Return the node that makes the single value which `node` works on."""
     values = [value for value in node.inputs if value is not None and value.const_value is None]
-    works = len(values) == 1 and len(node.outputs) == 1 and node.outputs[0].dtype in FLOATS
+    works = len(values) == 1 and len(node.outputs) == 1 and node.outputs[0].dtype in NUMBERS
     return values[0].producer() if works else None
 
 
@@ -409,5 +412,5 @@ def owner_of(name: str | None, *, is_key: bool = False) -> Path | None:
 def flat_layer_name(name: str | None) -> str | None:
     """Return the layer in a name that has no dot before its last word: `fc_W`, `W_fc`, `attn.in_proj_weight` -> fc, fc,
     in_proj."""
-    match = _FLAT.match((name or "").rpartition(".")[2].removesuffix("_quantized"))
+    match = _FLAT.match(unquantised((name or "").rpartition(".")[2]))
     return (match["after"] or match["before"]) if match else None

@@ -57,9 +57,9 @@ class IntegerFunction(nn.Module):
         self.register_buffer("output_scale", torch.empty(()))
         self.register_buffer("output_zero_point", torch.empty((), dtype=dtype))
 
-    def numbers(self, *inputs: Tensor) -> list[Tensor]:
+    def numbers(self, *inputs: Tensor | int) -> list[Tensor]:
         steps = zip(inputs, self.input_scale, self.input_zero_point, strict=True)
-        return [dequantize(x, scale, zero_point) for x, scale, zero_point in steps]
+        return [dequantize(torch.as_tensor(x), scale, zero_point) for x, scale, zero_point in steps]
 
     def integers(self, x: Tensor) -> Tensor:
         return quantize(x, self.output_scale, self.output_zero_point, self.output_zero_point.dtype)
@@ -71,9 +71,8 @@ class QLinearAdd(IntegerFunction):
     def __init__(self, signed: bool = False) -> None:
         super().__init__(2, signed)
 
-    def forward(self, a: Tensor, b: Tensor) -> Tensor:
-        a, b = self.numbers(a, b)
-        return self.integers(a + b)
+    def forward(self, a: Tensor | int, b: Tensor | int) -> Tensor:
+        return self.integers(torch.add(*self.numbers(a, b)))
 
 
 class QLinearMul(IntegerFunction):
@@ -82,9 +81,8 @@ class QLinearMul(IntegerFunction):
     def __init__(self, signed: bool = False) -> None:
         super().__init__(2, signed)
 
-    def forward(self, a: Tensor, b: Tensor) -> Tensor:
-        a, b = self.numbers(a, b)
-        return self.integers(a * b)
+    def forward(self, a: Tensor | int, b: Tensor | int) -> Tensor:
+        return self.integers(torch.mul(*self.numbers(a, b)))
 
 
 class QLinearMatMul(IntegerFunction):
@@ -105,7 +103,7 @@ class QLinearWhere(IntegerFunction):
     def __init__(self, signed: bool = False) -> None:
         super().__init__(2, signed)
 
-    def forward(self, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    def forward(self, condition: Tensor, a: Tensor | int, b: Tensor | int) -> Tensor:
         return self.integers(torch.where(condition, *self.numbers(a, b)))
 
 

@@ -172,10 +172,13 @@ class IntegerEnds(nn.Module):
 class QLinear(IntegerEnds):
     """nn.Linear from integers to integers."""
 
+    bias: Tensor | None
+
     def __init__(
         self,
         in_features: int,
         out_features: int,
+        bias: bool = True,
         per_channel: bool = False,
         signed: bool = True,
         signed_input: bool = False,
@@ -184,10 +187,12 @@ class QLinear(IntegerEnds):
         super().__init__()
         store_integers(self, (out_features, in_features), (out_features if per_channel else 1, 1), signed)
         store_ends(self, signed_input, signed_output)
+        self.register_buffer("bias", torch.empty(out_features, dtype=torch.int32) if bias else None)
 
     def forward(self, x: Tensor) -> Tensor:
         weight = self.weight.double() - self.zero_point
-        return self.to_output(F.linear(x.double() - self.input_zero_point, weight), self.scale.flatten())
+        bias = None if self.bias is None else self.bias.double()
+        return self.to_output(F.linear(x.double() - self.input_zero_point, weight, bias), self.scale.flatten())
 
 
 class QLinearConv2d(IntegerEnds):

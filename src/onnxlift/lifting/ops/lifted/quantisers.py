@@ -24,7 +24,7 @@ def _shapes(_: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
 
 def _kind(name: str, word: str) -> LayerKind:
     return LayerKind(
-        name, signature(signed=False, bits=8), word=word, steps=frozenset({"scale", "zero_point"}), shapes=_shapes
+        name, signature(signed=False, bits=8), word=word, family="rounding", steps=frozenset({"scale", "zero_point"}), shapes=_shapes
     )
 
 

@@ -9,13 +9,16 @@ import numpy as np
 
 from onnxlift.ir.graph.marks import DOMAIN
 from onnxlift.ir.graph.types import DataType
+from onnxlift.lifting.code.expr import Expr, F
 from onnxlift.lifting.ops import weight_shapes
-from onnxlift.lifting.ops.arguments import compact
+from onnxlift.lifting.ops.arguments import changed, compact
 from onnxlift.lifting.ops.kinds import LayerKind, signature
 from onnxlift.lifting.ops.layers import Weight, turned
+from onnxlift.lifting.ops.microsoft.integer_functions import integer_function, integer_kind
 from onnxlift.lifting.ops.node import Node, Result
 from onnxlift.lifting.ops.operand import Constant, Tensor
 from onnxlift.lifting.ops.registry import op
+from onnxlift.lifting.ops.steps import own
 from onnxlift.lifting.ops.standard.layers.conv import CONV_SIGNATURE
 
 Ints = tuple[int, ...]
@@ -94,7 +97,7 @@ def _linear(
 def QuantizedConv(
     n: Node, x: Tensor, weight: Constant, scale: Constant, zero_point: Constant, bias: Constant | None, **windows: Any
 ) -> Result:
-    """A convolution over two axes, with equal pads on both sides."""
+    """A convolution over two axes. Pads that differ between both sides are put around `x` first."""
     return _conv(n, "QuantizedConv2d", x, weight, scale, zero_point, bias, **windows)
 
 
@@ -130,6 +133,7 @@ def _conv(
     zero_point: Constant,
     bias: Constant | None,
     ends: tuple[dict[str, Weight], dict[str, Any]] = ({}, {}),
+    padding: int = 0,
     *,
     dilations: Ints = (1, 1),
     group: int = 1,
@@ -137,6 +141,11 @@ def _conv(
     strides: Ints = (1, 1),
 ) -> Result:
     out_channels, in_channels, *kernel_size = _sizes(weight)
+    (top, left), (bottom, right) = pads[:2], pads[2:]
+    data: Expr = x
+    if (top, left) != (bottom, right):
+        data = F.pad(x, (left, right, top, bottom), **changed({"value": padding}, value=0))
+        pads = (0, 0, 0, 0)
     steps, options = _steps(n, weight, scale, zero_point, out_channels)
     return n.layer(
         kind,
@@ -151,7 +160,7 @@ def _conv(
         bias=bias is not None,
         **options,
         **ends[1],
-    )(x)
+    )(data)
 
 
 @op(
@@ -159,7 +168,7 @@ def _conv(
     domain=DOMAIN,
     layer=LayerKind(
         "QLinear",
-        signature("in_features", "out_features", **_STORED, **_ENDS),
+        signature("in_features", "out_features", bias=True, **_STORED, **_ENDS),
         word="linear",
         family="linear",
         steps=STEPS | {*_END_STEPS},
@@ -179,12 +188,46 @@ def IntegerLinear(
     output_zero_point: Constant,
 ) -> Result:
     """A product of integers with a matrix of integers that gives integers."""
-    in_features, out_features = _sizes(weight)
-    held = n.weight(weight, turned, (out_features, in_features))
+    ends = (input_scale, input_zero_point, output_scale, output_zero_point)
+    return integer_linear(n, x, weight, scale, zero_point, ends, None, False)
+
+
+def integer_linear(
+    n: Node,
+    x: Tensor,
+    weight: Constant,
+    scale: Constant,
+    zero_point: Constant,
+    ends: Sequence[Constant],
+    bias: Constant | None,
+    transposed: bool,
+) -> Result:
+    """Return a layer from integers to integers; `transposed` if the weight is stored as (out, in)."""
+    rows, columns = _sizes(weight)
+    out_features, in_features = (rows, columns) if transposed else (columns, rows)
+    held = n.weight(weight) if transposed else n.weight(weight, turned, (out_features, in_features))
     steps, options = _steps(n, weight, scale, zero_point, out_features)
-    sizes = {"in_features": in_features, "out_features": out_features}
-    end_steps, signs = _ends(n, (input_scale, input_zero_point, output_scale, output_zero_point))
-    return n.layer("QLinear", {"weight": held, **steps, **end_steps}, **sizes, **options, **signs)(x)
+    sizes = {"in_features": in_features, "out_features": out_features, "bias": bias is not None}
+    end_steps, signs = _ends(ends)
+    row = None if bias is None else n.vector(bias)
+    return n.layer("QLinear", {"weight": held, **steps, **end_steps, "bias": row}, **sizes, **options, **signs)(x)
+
+
+@op("IntegerMatMul", domain=DOMAIN, layer=integer_kind("QLinearMatMul", "matmul"))
+def IntegerMatMul(
+    n: Node,
+    a: Tensor,
+    b: Tensor,
+    a_scale: Constant,
+    a_zero_point: Constant,
+    b_scale: Constant,
+    b_zero_point: Constant,
+    y_scale: Constant,
+    y_zero_point: Constant,
+) -> Result:
+    """A product of two matrices of integers, neither of which is a weight."""
+    scales, zeros = (a_scale, b_scale, y_scale), (a_zero_point, b_zero_point, y_zero_point)
+    return integer_function(n, "QLinearMatMul", (a, b), scales, zeros)
 
 
 @op(
@@ -214,14 +257,17 @@ def IntegerConv(
     bias: Constant | None,
     **windows: Any,
 ) -> Result:
-    """A convolution of integers that gives integers, over two axes, with equal pads on both sides."""
-    ends = _ends(n, (input_scale, input_zero_point, output_scale, output_zero_point))
-    return _conv(n, "QLinearConv2d", x, weight, scale, zero_point, bias, ends, **windows)
+    """A convolution of integers that gives integers, over two axes."""
+    ends = _ends((input_scale, input_zero_point, output_scale, output_zero_point))
+    padding = int(input_zero_point.const.reshape(()))
+    return _conv(n, "QLinearConv2d", x, weight, scale, zero_point, bias, ends, padding, **windows)
 
 
-def _ends(n: Node, ends: Sequence[Constant]) -> tuple[dict[str, Weight], dict[str, Any]]:
+def _ends(ends: Sequence[Constant]) -> tuple[dict[str, Weight], dict[str, Any]]:
     """Return the scales and zero points of what a layer takes and gives, and the constructor's arguments about them."""
-    steps = {name: n.weight(end, _only, ()) for name, end in zip(_END_STEPS, ends, strict=True)}
+    steps = {
+        name: own([end], (), end.type.dtype or DataType.FLOAT) for name, end in zip(_END_STEPS, ends, strict=True)
+    }
     signs = (zero.type.dtype == DataType.INT8 for zero in ends[1::2])
     return steps, dict(zip(_ENDS, signs, strict=True))
 

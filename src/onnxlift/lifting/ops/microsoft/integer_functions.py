@@ -30,7 +30,8 @@ _UNARY = has_steps(1, 3, zeros=(2, 4), data=(0,))
 Steps = Sequence[Tensor | None]
 
 
-def _kind(name: str, word: str, *required: str, family: Family = "other", **optional: Any) -> LayerKind:
+def integer_kind(name: str, word: str, *required: str, family: Family = "rounding", **optional: Any) -> LayerKind:
+    """Return the kind of a layer that takes and gives integers, and has no weights but the steps of both."""
     parameters = signature(*required, **optional, signed=False)
     count = 2 if name in ("QLinearAdd", "QLinearMul", "QLinearWhere", "QLinearMatMul") else 1
 
@@ -56,10 +57,11 @@ def integer_function(
         "output_scale": own(steps[-1:], ()),
         "output_zero_point": own(points[-1:], (), dtype),
     }
-    return n.layer(kind, weights, **arguments, signed=dtype == DataType.INT8)(*before, *data)
+    layer = n.layer(kind, weights, **arguments, signed=dtype == DataType.INT8)
+    return layer(*before, *n.numbers(*data))
 
 
-@op("QLinearAdd", domain=MICROSOFT, layer=_kind("QLinearAdd", "add"), takes=_BINARY)
+@op("QLinearAdd", domain=MICROSOFT, layer=integer_kind("QLinearAdd", "add"), takes=_BINARY)
 def QLinearAdd(
     n: Node,
     A: Tensor,
@@ -75,7 +77,7 @@ def QLinearAdd(
     return integer_function(n, "QLinearAdd", (A, B), scales, zeros)
 
 
-@op("QLinearMul", domain=MICROSOFT, layer=_kind("QLinearMul", "mul"), takes=_BINARY)
+@op("QLinearMul", domain=MICROSOFT, layer=integer_kind("QLinearMul", "mul"), takes=_BINARY)
 def QLinearMul(
     n: Node,
     A: Tensor,
@@ -94,7 +96,7 @@ def QLinearMul(
 @op(
     "QLinearWhere",
     domain=MICROSOFT,
-    layer=_kind("QLinearWhere", "where"),
+    layer=integer_kind("QLinearWhere", "where"),
     takes=has_steps(2, 5, 7, zeros=(3, 6, 8), data=(1, 4)),
 )
 def QLinearWhere(
@@ -121,7 +123,7 @@ def _concat_has_steps(node: ir.Node) -> bool:
     return has_steps(0, *scales, zeros=zeros, data=[*parts])(node)
 
 
-@op("QLinearConcat", domain=MICROSOFT, layer=_kind("QLinearConcat", "concat", "inputs", "dim"), takes=_concat_has_steps)
+@op("QLinearConcat", domain=MICROSOFT, layer=integer_kind("QLinearConcat", "concat", "inputs", "dim"), takes=_concat_has_steps)
 def QLinearConcat(n: Node, Y_scale: Tensor, Y_zero_point: Tensor, *inputs: Tensor | None, axis: int) -> Result:
     """The inputs come in threes: tensor, scale, zero point."""
     data = [x for x in inputs[0::3] if x is not None]
@@ -129,7 +131,7 @@ def QLinearConcat(n: Node, Y_scale: Tensor, Y_zero_point: Tensor, *inputs: Tenso
     return integer_function(n, "QLinearConcat", data, scales, zeros, inputs=len(data), dim=axis)
 
 
-@op("QLinearSigmoid", domain=MICROSOFT, layer=_kind("QLinearSigmoid", "sigmoid"), takes=_UNARY)
+@op("QLinearSigmoid", domain=MICROSOFT, layer=integer_kind("QLinearSigmoid", "sigmoid"), takes=_UNARY)
 def QLinearSigmoid(
     n: Node, X: Tensor, X_scale: Tensor, X_zero_point: Tensor | None, Y_scale: Tensor, Y_zero_point: Tensor | None
 ) -> Result:
@@ -139,7 +141,7 @@ def QLinearSigmoid(
 @op(
     "QLinearLeakyRelu",
     domain=MICROSOFT,
-    layer=_kind("QLinearLeakyReLU", "act", negative_slope=0.01),
+    layer=integer_kind("QLinearLeakyReLU", "act", negative_slope=0.01),
     takes=_UNARY,
 )
 def QLinearLeakyRelu(
@@ -167,7 +169,7 @@ def _softmax_over_one_axis(node: ir.Node) -> bool:
     "QLinearSoftmax",
     domain=MICROSOFT,
     ignores=["opset"],
-    layer=_kind("QLinearSoftmax", "softmax", "dim"),
+    layer=integer_kind("QLinearSoftmax", "softmax", "dim"),
     takes=_softmax_over_one_axis,
 )
 def QLinearSoftmax(
@@ -191,7 +193,7 @@ def _channels_first(node: ir.Node) -> bool:
     "QLinearGlobalAveragePool",
     domain=MICROSOFT,
     ignores=["channels_last"],
-    layer=_kind("QLinearGlobalAvgPool", "pool", family="pool"),
+    layer=integer_kind("QLinearGlobalAvgPool", "pool", family="pool"),
     takes=_channels_first,
 )
 def QLinearGlobalAveragePool(
@@ -212,7 +214,7 @@ def _pools_images(node: ir.Node) -> bool:
     "QLinearAveragePool",
     domain=MICROSOFT,
     ignores=["channels_last", "auto_pad"],
-    layer=_kind(
+    layer=integer_kind(
         "QLinearAvgPool2d",
         "pool",
         "kernel_size",

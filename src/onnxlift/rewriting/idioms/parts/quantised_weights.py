@@ -40,6 +40,6 @@ def windows(convolution: ir.Node) -> list[ir.Attr] | None:
     pads, shape = attribute(convolution, "pads", [0, 0, 0, 0]), shape_of(convolution.inputs[0])
     if pads is None or (shape is not None and 0 in shape):
         return None
-    if list(pads[:2]) != list(pads[2:]) or min(pads) < 0 or attribute(convolution, "auto_pad", "NOTSET") != "NOTSET":
+    if len(pads) != 4 or min(pads) < 0 or attribute(convolution, "auto_pad", "NOTSET") != "NOTSET":
         return None
     return [a for a in convolution.attributes.values() if a.name in ("dilations", "group", "pads", "strides")]

@@ -2,9 +2,10 @@
 
     QLinearConv(x, sx, zx, W, sw, zw, sy, zy, b)   ->  IntegerConv(x, W, sw, zw, sx, zx, sy, zy, b)
     QLinearMatMul(x, sx, zx, W, sw, zw, sy, zy)    ->  IntegerLinear(x, W, sw, zw, sx, zx, sy, zy)
+    QLinearMatMul(a, sa, za, b, sb, zb, sy, zy)    ->  IntegerMatMul(a, b, sa, za, sb, zb, sy, zy)
 
-W, its scale and its zero point are constants as in `quantized_layers.py`, the scales and zero points of input and
-result are single constant numbers, and b is a constant. All scales are float32, and all integers have 8 bits.
+In the last one a and b are both computed. W, its scale and its zero point are constants as in `quantized_layers.py`, the scales and zero points of input and
+result are single constant numbers, and a bias is a constant. All scales are float32, and all integers have 8 bits.
 
 Not for a convolution over other than two axes or with pads that differ between both sides. Sound because the layer adds
 up the same integers, and scales and rounds the sums as the node does.
@@ -39,10 +40,26 @@ def _conv(edit: Edit, node: ir.Node) -> None:
 
 
 def _linear(edit: Edit, node: ir.Node) -> None:
+    if constant(node.inputs[3]) is None:
+        _product(edit, node)
+        return
     stored = _stored(edit, node, axis=1, axes=2)
     ends = None if stored is None else _ends(edit, node)
     if stored is not None and ends is not None:
         _name(edit.replace(node, "IntegerLinear", [node.inputs[0], *stored, *ends], domain=DOMAIN))
+
+
+def _product(edit: Edit, node: ir.Node) -> None:
+    """Recognise a product of two matrices that are both computed, with one step for each of them."""
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = node.inputs
+    steps = [constant(value) for value in (a_scale, a_zero, b_scale, b_zero, y_scale, y_zero)]
+    types = {value.dtype for value in (a, b, *node.outputs) if value is not None}
+    if any(step is None or step.size != 1 for step in steps) or len(types) != 1 or not types <= {*STORED}:
+        return
+    if any(step is None or step.dtype != ir.DataType.FLOAT for step in steps[::2]):
+        return
+    inputs = [a, b, a_scale, a_zero, b_scale, b_zero, y_scale, y_zero]
+    _name(edit.replace(node, "IntegerMatMul", inputs, domain=DOMAIN))
 
 
 def _stored(edit: Edit, node: ir.Node, axis: int, axes: int) -> list[ir.Value] | None:

@@ -46,6 +46,18 @@ def _conv_kind(name: str) -> LayerKind:
     )
 
 
+def _conv_ends_kind(name: str) -> LayerKind:
+    return LayerKind(
+        name,
+        {**CONV_SIGNATURE, **_STORED, **_ENDS},
+        word="conv",
+        family="convolution",
+        channels=True,
+        steps=STEPS | {*_END_STEPS},
+        shapes=weight_shapes.integer_conv_of_integers,
+    )
+
+
 @op("QuantizedLinear", domain=DOMAIN, layer=_linear_kind("QuantizedLinear"), weights=("weight", "bias"))
 def QuantizedLinear(
     n: Node,
@@ -93,18 +105,18 @@ def _linear(
     return n.layer(kind, {"weight": held, **steps, "bias": row}, **sizes, **options)(x)
 
 
-@op("QuantizedConv", domain=DOMAIN, layer=_conv_kind("QuantizedConv2d"), weights=("weight", "bias"))
+@op("QuantizedConv", domain=DOMAIN, layer=(_conv_kind("QuantizedConv2d"), _conv_kind("QuantizedConv1d")), weights=("weight", "bias"))
 def QuantizedConv(
     n: Node, x: Tensor, weight: Constant, scale: Constant, zero_point: Constant, bias: Constant | None, **windows: Any
 ) -> Result:
     """A convolution over two axes. Pads that differ between both sides are put around `x` first."""
-    return _conv(n, "QuantizedConv2d", x, weight, scale, zero_point, bias, **windows)
+    return _conv(n, "QuantizedConv", x, weight, scale, zero_point, bias, **windows)
 
 
 @op(
     "DynamicQuantizedConv",
     domain=DOMAIN,
-    layer=(_conv_kind("DynamicQuantizedConv2d"), _conv_kind("RoundedBiasConv2d")),
+    layer=[_conv_kind(name) for name in ("DynamicQuantizedConv2d", "DynamicQuantizedConv1d", "RoundedBiasConv2d")],
     weights=("weight", "bias"),
 )
 def DynamicQuantizedConv(
@@ -120,7 +132,7 @@ def DynamicQuantizedConv(
 ) -> Result:
     """The same with products of integers. `x` is quantised to the range of its values; with `rounds_bias` the bias is
     rounded too."""
-    kind = "RoundedBiasConv2d" if rounds_bias else "DynamicQuantizedConv2d"
+    kind = "RoundedBiasConv" if rounds_bias else "DynamicQuantizedConv"
     return _conv(n, kind, x, weight, scale, zero_point, bias, **windows)
 
 
@@ -135,26 +147,27 @@ def _conv(
     ends: tuple[dict[str, Weight], dict[str, Any]] = ({}, {}),
     padding: int = 0,
     *,
-    dilations: Ints = (1, 1),
+    dilations: Ints = (1,),
     group: int = 1,
-    pads: Ints = (0, 0, 0, 0),
-    strides: Ints = (1, 1),
+    pads: Ints = (0,),
+    strides: Ints = (1,),
 ) -> Result:
     out_channels, in_channels, *kernel_size = _sizes(weight)
-    (top, left), (bottom, right) = pads[:2], pads[2:]
+    axes = len(kernel_size)
     data: Expr = x
-    if (top, left) != (bottom, right):
-        data = F.pad(x, (left, right, top, bottom), **changed({"value": padding}, value=0))
-        pads = (0, 0, 0, 0)
+    begin, end = (pads[:axes], pads[axes:]) if len(pads) == 2 * axes else (pads, pads)
+    if begin != end:
+        around = tuple(size for sides in zip(reversed(begin), reversed(end), strict=True) for size in sides)
+        data, begin = F.pad(x, around, **changed({"value": padding}, value=0)), (0,)
     steps, options = _steps(n, weight, scale, zero_point, out_channels)
     return n.layer(
-        kind,
+        f"{kind}{axes}d",
         {"weight": weight, **steps, **ends[0], "bias": None if bias is None else n.vector(bias)},
         in_channels=in_channels * group,
         out_channels=out_channels,
-        kernel_size=compact(tuple(kernel_size)),
+        kernel_size=compact(tuple(kernel_size)) if axes == 2 else (*kernel_size,),
         stride=compact(tuple(strides)),
-        padding=compact(tuple(pads[:2])),
+        padding=compact(tuple(begin)),
         dilation=compact(tuple(dilations)),
         groups=group,
         bias=bias is not None,
@@ -233,15 +246,7 @@ def IntegerMatMul(
 @op(
     "IntegerConv",
     domain=DOMAIN,
-    layer=LayerKind(
-        "QLinearConv2d",
-        {**CONV_SIGNATURE, **_STORED, **_ENDS},
-        word="conv",
-        family="convolution",
-        channels=True,
-        steps=STEPS | {*_END_STEPS},
-        shapes=weight_shapes.integer_conv_of_integers,
-    ),
+    layer=[_conv_ends_kind(name) for name in ("QLinearConv2d", "QLinearConv1d")],
     weights=("weight", "bias"),
 )
 def IntegerConv(
@@ -260,7 +265,7 @@ def IntegerConv(
     """A convolution of integers that gives integers, over two axes."""
     ends = _ends((input_scale, input_zero_point, output_scale, output_zero_point))
     padding = int(input_zero_point.const.reshape(()))
-    return _conv(n, "QLinearConv2d", x, weight, scale, zero_point, bias, ends, padding, **windows)
+    return _conv(n, "QLinearConv", x, weight, scale, zero_point, bias, ends, padding, **windows)
 
 
 def _ends(ends: Sequence[Constant]) -> tuple[dict[str, Weight], dict[str, Any]]:

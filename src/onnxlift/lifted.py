@@ -72,6 +72,7 @@ class Lifted:
         max_shard_size: int = MAX_SHARD_SIZE,
         history: History | None = None,
         stored_types: Mapping[str, ValueType] | None = None,
+        noise: Mapping[str, Any] | None = None,
         precisions: tuple[ir.DataType | None, ...] = (),
         lift: Lift | None = None,
     ) -> None:
@@ -91,6 +92,7 @@ class Lifted:
         self._dump = dump or GraphDump()
         self._max_shard_size = max_shard_size
         self._history = history
+        self._noise = noise
         self.stored_types = stored_types or {}
         """Input or output -> its type in the file. In another precision (`lift(dtype=...)`) the source has another."""
         self.precisions = precisions
@@ -156,6 +158,7 @@ class Lifted:
             kernels=tuple(self._source.kernels),
             warnings=self._warnings,
             structures=self._structures,
+            dequantised=self._noise,
         )
 
     def module(self, train: bool = False, dtype: torch.dtype | str | None = None) -> nn.Module:

@@ -46,6 +46,11 @@ def run(model: ir.Model) -> int:
     )
 
 
+def dynamic_layers(model: ir.Model) -> int:
+    """Make layers of products of integers alone; return how many."""
+    return sweep(model, {"Mul": _dynamic_linear})
+
+
 def _linear(edit: Edit, node: ir.Node) -> None:
     x, weight, bias = (*node.inputs, None)[:3]
     transposed = attribute(node, "transB", 0)

@@ -158,8 +158,16 @@ class Lifted:
             kernels=tuple(self._source.kernels),
             warnings=self._warnings,
             structures=self._structures,
-            dequantised=self._noise,
+            dequantised=self._noise_by_key(),
         )
+
+    def _noise_by_key(self) -> Mapping[str, Any] | None:
+        """Return the noise of what was dequantised, with the key of the noisiest weight for its name in the file."""
+        if self._noise is None:
+            return None
+        name = self._noise["noisiest"]
+        keys = (key for key, entry in self._entries.items() if entry.weight.value.name == name)
+        return {**self._noise, "noisiest": next(keys, name)}
 
     def module(self, train: bool = False, dtype: torch.dtype | str | None = None) -> nn.Module:
         """Execute `source` and return a live module with the weights loaded.

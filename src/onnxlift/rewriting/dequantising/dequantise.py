@@ -2,7 +2,7 @@
 
     DequantizeLinear(W, s, z), of constants           ->   a weight of floats
     QLinearConv, QLinearMatMul, QGemm                 ->   Conv, MatMul, Gemm between DequantizeLinear and QuantizeLinear
-    products of integers with a range of their own    ->   MatMul, Conv
+    products of integers with a range of their own    ->   MatMul, Conv, LSTM
     QuantizeLinear ... DequantizeLinear               ->   nothing, or the activation that it was (roundings.py)
 
 Not sound: this is no rewriting that keeps numbers. It undoes the rounding of values, and cannot undo that of weights.
@@ -24,6 +24,8 @@ from onnxlift.rewriting.bodies.body import MICROSOFT
 from onnxlift.rewriting.idioms.quantised import dynamic_conv
 from onnxlift.rewriting.idioms.quantised.quantized_layers import dynamic_layers
 
+from onnxlift.rewriting.simplifying import common_subexpressions
+
 from .roundings import drop_roundings
 from .weights import KEY, Noise, Weights
 
@@ -32,12 +34,14 @@ def dequantise(model: ir.Model, *, dequantize: bool = False) -> int:
     if not dequantize:
         return 0
     weights = Weights()
+    common_subexpressions.run(model)  # layers that share an input quantise it each for itself
     changes = dynamic_layers(model) + dynamic_conv.run(model)
     work = _Work(weights)
     visits = {
         ("", "QLinearConv"): work.conv,
         ("", "QLinearMatMul"): work.matmul,
         (MICROSOFT, "QGemm"): work.gemm,
+        (MICROSOFT, "DynamicQuantizeLSTM"): work.lstm,
         (DOMAIN, "DynamicQuantizedLinear"): work.dynamic_linear,
         (DOMAIN, "DynamicQuantizedConv"): work.dynamic_conv,
     }
@@ -118,6 +122,19 @@ class _Work:
         if weight is not None:
             attributes = [each for each in node.attributes.values() if each.name != "rounds_bias"]
             edit.replace(node, "Conv", [x, weight, *([] if bias is None else [bias])], attributes, domain="")
+
+    def lstm(self, edit: Edit, node: ir.Node) -> None:
+        """Both matrices are stored as (directions, features, gates), and an LSTM has them the other way round."""
+        inputs = [*node.inputs, *[None] * 12][:12]
+        w = self.weights.dequantised(edit, inputs[1], inputs[8], inputs[9], axis=0, turned=True)
+        r = self.weights.dequantised(edit, inputs[2], inputs[10], inputs[11], axis=0, turned=True)
+        if w is None or r is None:
+            return
+        node.resize_inputs(8)
+        node.replace_input_with(1, w)
+        node.replace_input_with(2, r)
+        node.op_type, node.domain = "LSTM", ""
+        edit.changes += 1
 
     def _bias_steps(self, edit: Edit, first: ir.Value | None, second: ir.Value | None) -> ir.Value | None:
         """Return the steps of a bias: those of the input times those of the weight."""

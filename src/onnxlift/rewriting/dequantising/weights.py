@@ -76,7 +76,8 @@ class Weights:
         block_size: int = 0,
         turned: bool = False,
     ) -> ir.Value | None:
-        """Return a new weight of floats; None if these are no constants. `turned` swaps the axes of a matrix."""
+        """Return a new weight of floats; None if these are no constants. `turned` swaps the last
+        two axes."""
         tensor, factor, point = constant(integers), constant(scale), constant(zero)
         if integers is None or tensor is None or factor is None or (zero is not None and point is None):
             return None
@@ -85,7 +86,8 @@ class Weights:
         if steps is None or (point is not None and points is None):
             return None
         compute = partial(_floats, tensor, factor, point, axis, block_size, turned)
-        shape = tensor.shape.numpy()[::-1] if turned else tensor.shape.numpy()
+        shape = tensor.shape.numpy()
+        shape = (*shape[:-2], shape[-1], shape[-2]) if turned else shape
         name = _ADDED.sub("", integers.name or "weight")
         if name == integers.name:
             integers.name = edit.names.fresh(f"{name}_quantized")
@@ -114,13 +116,15 @@ def _floats(
     if points is not None:
         centred = centred - points.astype(centred.dtype)
     numbers = (centred.astype(np.float32) * steps.astype(np.float32)).astype(factor.dtype.numpy())
-    return ir.Tensor(np.ascontiguousarray(numbers.T if turned else numbers))
+    return ir.Tensor(np.ascontiguousarray(np.swapaxes(numbers, -1, -2) if turned else numbers))
 
 
 def _spread(steps: Array, shape: tuple[int, ...], axis: int, block_size: int) -> Array | None:
     """Return steps in a shape that broadcasts to that of the integers; None if they do not fit."""
     if steps.size == 1:
         return steps.reshape(())
+    if steps.ndim == len(shape) - 1 > 1 and steps.shape == (*shape[:-2], shape[-1]):
+        return steps[..., None, :]  # one for each output of each of several matrices
     if not shape or not -len(shape) <= axis < len(shape):
         return None
     axis %= len(shape)

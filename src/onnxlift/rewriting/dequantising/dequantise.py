@@ -1,6 +1,6 @@
 """A quantised graph becomes the graph of floats that it stands for.
 
-    DequantizeLinear(W, s, z), of constants           ->   a weight of floats
+    DequantizeLinear(W, s, z), of constants           ->   a weight of floats; also of rows that are gathered from one
     QLinearConv, QLinearMatMul, QGemm                 ->   Conv, MatMul, Gemm between DequantizeLinear and QuantizeLinear
     products of integers with a range of their own    ->   MatMul, Conv, LSTM
     QuantizeLinear ... DequantizeLinear               ->   nothing, or the activation that it was (roundings.py)
@@ -16,7 +16,8 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from onnxlift.ir.editing.edit import Edit, sweep
-from onnxlift.ir.editing.match import DOMAIN
+from onnxlift.ir.editing.match import DOMAIN, made_by
+from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.nodes import attribute
 from onnxlift.ir.graph.shapes import rank
 from onnxlift.ir.inference.infer import infer
@@ -77,6 +78,13 @@ class _Work:
 
     def weight(self, edit: Edit, node: ir.Node) -> None:
         integers, scale, zero = (*node.inputs, None)[:3]
+        gather, step = made_by(edit, integers, "Gather"), constant(scale)
+        if gather is not None and step is not None and step.size == 1:  # rows of integers, one step for all
+            table = self.weights.dequantised(edit, gather.inputs[0], scale, zero)
+            if table is not None:
+                inputs, attributes = [table, gather.inputs[1]], gather.attributes.values()
+                edit.replace(node, "Gather", inputs, attributes, domain="", named_by=gather)
+            return
         axis, block = attribute(node, "axis", 1), attribute(node, "block_size", 0)
         if axis is None or block is None:
             return

@@ -40,7 +40,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
         return
     shape = integers.shape.numpy()
     wide = [axis for axis, size in enumerate(shape) if size != 1]
-    is_fill = len(wide) > 1 and factor.size == 1 and integers.size <= LARGEST and np.ptp(integers.numpy()) == 0
+    is_fill = len(wide) > 1 and factor.size == 1 and 0 < integers.size <= LARGEST and np.ptp(integers.numpy()) == 0
     if (len(wide) > 1 and not is_fill) or integers.size > LARGEST or factor.dtype != ir.DataType.FLOAT:
         return
     if len(shape) > 1 and not is_fill and not all(user.op_type in _ELEMENTWISE for user, _ in node.outputs[0].uses()):

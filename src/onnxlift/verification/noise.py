@@ -62,4 +62,8 @@ def _decibels(expected: Any, actual: Any) -> float | None:
 def _text(value: float | None) -> str:
     if value is None:
         return "not comparable"
-    return "none" if math.isinf(value) else f"{value:g} dB of signal to noise, against the quantised model, on made-up inputs"
+    return (
+        "none"
+        if math.isinf(value)
+        else f"{value:g} dB of signal to noise, against the quantised model, on made-up inputs"
+    )

@@ -122,9 +122,7 @@ class Transformer4BitsQdq(nn.Module):
 WEIGHTS = Path(__file__).with_name("transformer_4_bits_qdq.safetensors")
 
 
-def read_weights(
-    source: str | Path | bytes | BinaryIO | dict[str, Tensor], device: str
-) -> dict[str, Tensor]:
+def read_weights(source: str | Path | bytes | BinaryIO | dict[str, Tensor], device: str) -> dict[str, Tensor]:
     """The tensors of a safetensors or .pt file (its path, its bytes, or open), or of a dict."""
     if isinstance(source, dict):
         return {name: tensor.to(device, copy=True) for name, tensor in source.items()}

@@ -92,7 +92,9 @@ def test_a_zero_point_for_each_block(zero: Array) -> None:
 
 
 def test_blocks_of_a_matrix_that_is_reshaped_for_them() -> None:
-    text = BLOCKS.format("w = Mul(f, s)", TURN).replace("f = Cast<to = 1>(W)", "c = Cast<to = 1>(W) f = Reshape(c, parts)")
+    text = BLOCKS.format("w = Mul(f, s)", TURN).replace(
+        "f = Cast<to = 1>(W)", "c = Cast<to = 1>(W) f = Reshape(c, parts)"
+    )
     parts = np.array([4, 2, 16])
     assert operators(text, W=integers(4, 32), s=steps(4, 2, 1), shape=SHAPE, parts=parts) == BLOCK_LAYER
 

@@ -146,9 +146,7 @@ def op(
         for op_type in op_types:
             key = plain_domain(domain), op_type
             if is_own or key not in _TABLE:
-                _TABLE[key] = Operator(
-                    op_type, key[0], function, frozenset(ignores), name, names, takes=takes
-                )
+                _TABLE[key] = Operator(op_type, key[0], function, frozenset(ignores), name, names, takes=takes)
         return function
 
     return register

@@ -30,6 +30,7 @@ from onnxlift.rewriting.simplifying import common_subexpressions
 from .roundings import drop_roundings
 from .weights import KEY, Noise, Weights
 
+
 def dequantise(model: ir.Model, *, dequantize: bool = False) -> int:
     """Make a graph of floats of a quantised one, if that is wanted; return how many operators became others."""
     if not dequantize:
@@ -96,7 +97,11 @@ class _Work:
         x, sx, zx, w, sw, zw, sy, zy, bias = (*node.inputs, None)[:9]
         weight = self.weights.dequantised(edit, w, sw, zw, axis=0)
         steps = self._bias_steps(edit, sx, sw)
-        held = self.weights.dequantised(edit, bias, steps, None, axis=0) if bias is not None and steps is not None else None
+        held = (
+            self.weights.dequantised(edit, bias, steps, None, axis=0)
+            if bias is not None and steps is not None
+            else None
+        )
         if weight is None or (bias is not None and held is None):
             return
         inputs = [_dequantised(edit, node, x, sx, zx), weight, *([] if held is None else [held])]
@@ -112,7 +117,11 @@ class _Work:
         transposed = attribute(node, "transB", 0)
         weight = self.weights.dequantised(edit, b, sb, zb, axis=0 if transposed else 1)
         steps = self._bias_steps(edit, sa, sb)
-        held = self.weights.dequantised(edit, bias, steps, None, axis=-1) if bias is not None and steps is not None else None
+        held = (
+            self.weights.dequantised(edit, bias, steps, None, axis=-1)
+            if bias is not None and steps is not None
+            else None
+        )
         if weight is None or sy is None or (bias is not None and held is None):
             return
         inputs = [_dequantised(edit, node, a, sa, za), weight, *([] if held is None else [held])]
@@ -177,4 +186,3 @@ def _quantised(
         node, op_type, inputs, attributes, like=scale, shape=shape, name=(node.name or op_type).removesuffix("_quant")
     )
     edit.replace(node, "QuantizeLinear", [numbers, scale, zero], domain="")
-

@@ -1,6 +1,6 @@
 """Weights of integers as the floats that they stand for, and how far these may be from the original's.
 
-    W_f = (W - zero_point) * scale        noise: a step, evenly spread, has a mean square of scale^2 / 12
+W_f = (W - zero_point) * scale        noise: a step, evenly spread, has a mean square of scale^2 / 12
 """
 
 from __future__ import annotations
@@ -95,7 +95,9 @@ class Weights:
             name = edit.names.fresh(name)
         if tensor.dtype != ir.DataType.INT32:  # a bias, in steps that are finer than it needs
             self.noise.add(name, compute().numpy(), steps)
-        return weight_initialiser(edit.graph, name, ir.LazyTensor(compute, factor.dtype, ir.Shape(shape), name=name), _REASON)
+        return weight_initialiser(
+            edit.graph, name, ir.LazyTensor(compute, factor.dtype, ir.Shape(shape), name=name), _REASON
+        )
 
 
 def _floats(
@@ -131,4 +133,8 @@ def _spread(steps: Array, shape: tuple[int, ...], axis: int, block_size: int) ->
     if block_size:
         expected = tuple(-(-size // block_size) if place == axis else size for place, size in enumerate(shape))
         return np.repeat(steps, block_size, axis).take(range(shape[axis]), axis) if steps.shape == expected else None
-    return steps.reshape([-1 if place == axis else 1 for place in range(len(shape))]) if steps.size == shape[axis] else None
+    return (
+        steps.reshape([-1 if place == axis else 1 for place in range(len(shape))])
+        if steps.size == shape[axis]
+        else None
+    )

@@ -114,7 +114,9 @@ def _replace(edit: Edit, node: ir.Node, weight: _Weight, names: Sequence[str], a
         length = [sizes[axis] for axis in axes if axis is not None]
         steps = [_initialiser(edit, name, np.resize(array, length)) for name, array in zip(names, arrays, strict=True)]
         attributes = [ir.AttrInt64("axis", axis) for axis in axes if axis is not None]
-        edit.replace(node, "DequantizeLinear", [weight.value, *steps], attributes).version = _at_least(edit, node, _WITH_AXES)
+        edit.replace(node, "DequantizeLinear", [weight.value, *steps], attributes).version = _at_least(
+            edit, node, _WITH_AXES
+        )
         return True
     users = [user for user, _ in node.outputs[0].uses()]
     if len(sizes) != 3 or len(users) != 1 or users[0].op_type != "Reshape" or not is_private(edit, node.outputs[0]):
@@ -147,7 +149,9 @@ def _at_least(edit: Edit, node: ir.Node, version: int) -> int:
 def _has_blocks(axis: int, sizes: Sequence[int], arrays: Sequence[Array], joined: Sequence[int] | None) -> bool:
     """Tell whether the numbers are for blocks along `axis + 1`, which the Reshape joins with the axis before."""
     whole = [*sizes[:axis], sizes[axis] * sizes[axis + 1], *sizes[axis + 2 :]]
-    fits = joined is not None and len(joined) == 2 and all(j in (size, -1) for j, size in zip(joined, whole, strict=True))
+    fits = (
+        joined is not None and len(joined) == 2 and all(j in (size, -1) for j, size in zip(joined, whole, strict=True))
+    )
     shape = [1 if place == axis + 1 else size for place, size in enumerate(sizes)]
     return fits and all(array.shape == tuple(shape) or array.size == 1 for array in arrays)
 

@@ -132,4 +132,6 @@ def test_what_the_quantiser_writes(tmp_path: Path) -> None:
 
 
 def test_pads_on_one_side_are_put_around_the_input() -> None:
-    assert found(model(PLAIN.replace("[1, 2, 1, 2]", "[1, 2, 0, 1]"), other=np.array(7, np.uint8))) == [f"onnxlift.{LAYER.rpartition('.')[2]}"]
+    assert found(model(PLAIN.replace("[1, 2, 1, 2]", "[1, 2, 0, 1]"), other=np.array(7, np.uint8))) == [
+        f"onnxlift.{LAYER.rpartition('.')[2]}"
+    ]

@@ -24,7 +24,12 @@ def _shapes(_: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
 
 def _kind(name: str, word: str) -> LayerKind:
     return LayerKind(
-        name, signature(signed=False, bits=8), word=word, family="rounding", steps=frozenset({"scale", "zero_point"}), shapes=_shapes
+        name,
+        signature(signed=False, bits=8),
+        word=word,
+        family="rounding",
+        steps=frozenset({"scale", "zero_point"}),
+        shapes=_shapes,
     )
 
 
@@ -51,7 +56,9 @@ def Dequantize(n: Node, x: Tensor, scale: Constant, zero_point: Constant | None)
 
 
 def _is_one_step(scale: Tensor, zero_point: Tensor | None) -> bool:
-    return all(isinstance(each, Constant | None) and (each is None or each.type.size == 1) for each in (scale, zero_point))
+    return all(
+        isinstance(each, Constant | None) and (each is None or each.type.size == 1) for each in (scale, zero_point)
+    )
 
 
 def _layer(n: Node, kind: str, x: Tensor, scale: Tensor, zero: Tensor | None, dtype: DataType | None) -> Result:

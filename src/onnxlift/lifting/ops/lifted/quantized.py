@@ -105,7 +105,12 @@ def _linear(
     return n.layer(kind, {"weight": held, **steps, "bias": row}, **sizes, **options)(x)
 
 
-@op("QuantizedConv", domain=DOMAIN, layer=(_conv_kind("QuantizedConv2d"), _conv_kind("QuantizedConv1d")), weights=("weight", "bias"))
+@op(
+    "QuantizedConv",
+    domain=DOMAIN,
+    layer=(_conv_kind("QuantizedConv2d"), _conv_kind("QuantizedConv1d")),
+    weights=("weight", "bias"),
+)
 def QuantizedConv(
     n: Node, x: Tensor, weight: Constant, scale: Constant, zero_point: Constant, bias: Constant | None, **windows: Any
 ) -> Result:
@@ -270,9 +275,7 @@ def IntegerConv(
 
 def _ends(ends: Sequence[Constant]) -> tuple[dict[str, Weight], dict[str, Any]]:
     """Return the scales and zero points of what a layer takes and gives, and the constructor's arguments about them."""
-    steps = {
-        name: own([end], (), end.type.dtype or DataType.FLOAT) for name, end in zip(_END_STEPS, ends, strict=True)
-    }
+    steps = {name: own([end], (), end.type.dtype or DataType.FLOAT) for name, end in zip(_END_STEPS, ends, strict=True)}
     signs = (zero.type.dtype == DataType.INT8 for zero in ends[1::2])
     return steps, dict(zip(_ENDS, signs, strict=True))
 

@@ -123,7 +123,12 @@ def _concat_has_steps(node: ir.Node) -> bool:
     return has_steps(0, *scales, zeros=zeros, data=[*parts])(node)
 
 
-@op("QLinearConcat", domain=MICROSOFT, layer=integer_kind("QLinearConcat", "concat", "inputs", "dim"), takes=_concat_has_steps)
+@op(
+    "QLinearConcat",
+    domain=MICROSOFT,
+    layer=integer_kind("QLinearConcat", "concat", "inputs", "dim"),
+    takes=_concat_has_steps,
+)
 def QLinearConcat(n: Node, Y_scale: Tensor, Y_zero_point: Tensor, *inputs: Tensor | None, axis: int) -> Result:
     """The inputs come in threes: tensor, scale, zero point."""
     data = [x for x in inputs[0::3] if x is not None]

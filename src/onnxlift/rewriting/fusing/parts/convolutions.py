@@ -59,7 +59,9 @@ def scale_channels(edit: Edit, convolution: ir.Node, node: ir.Node, factor: Arra
     inputs = [
         convolution.inputs[0],
         _changed(edit, value, new_weight),
-        edit.constant(_bias_name(value.name or ""), new_bias) if bias_value is None else _changed(edit, bias_value, new_bias),
+        edit.constant(_bias_name(value.name or ""), new_bias)
+        if bias_value is None
+        else _changed(edit, bias_value, new_bias),
     ]
     edit.replace(node, convolution.op_type, inputs, convolution.attributes.values(), named_by=convolution)
     edit.drop(convolution)

@@ -37,9 +37,9 @@ def lift(
     weights of the model's own floating-point type are converted, and so are inputs, outputs, and casts to that type.
     Integers and other types stay as they are.
 
-    `dequantize=True` lifts a quantised model as the model of floats that it stands for, to fine-tune it: weights are the
-    numbers that their integers stand for, and values are no longer rounded. The report says how much noise the weights
-    have from their steps."""
+    `dequantize=True` lifts a quantised model as the model of floats that it stands for, to fine-tune it: weights are
+    the numbers that their integers stand for, and values are no longer rounded. The report says how much noise the
+    weights have from their steps."""
     from onnxlift.rewriting.element_type import parse_dtype
     from onnxlift.sizes import parse_size
 

@@ -25,9 +25,9 @@ class LiftReport:
     that still changed something in the last round that is allowed. `structures` is empty if the modules come from names
     that are the original's, or clearly pay. Otherwise it has the lines of code of each source that was tried, by what
     the modules come from ("names", "repetition", "none" or "transcript"), the one that was chosen first. `dequantised`
-    is None unless that was asked for. Then it has the number of `weights`, their `sqnr` (signal to quantisation noise, in
-    decibels, if a number is anywhere in its step alike) and that of the noisiest, and the roundings of values that were
-    dropped and kept."""
+    is None unless that was asked for. Then it has the number of `weights`, their `sqnr` (signal to quantisation noise,
+    in decibels, if a number is anywhere in its step alike) and that of the noisiest, and the roundings of values that
+    were dropped and kept."""
 
     name: str
     nodes: int

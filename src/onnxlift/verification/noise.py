@@ -21,8 +21,8 @@ from .values import write_values
 
 @dataclass(frozen=True)
 class OutputNoise:
-    """The signal to noise ratio of each output of floats, in decibels: infinite if all numbers are equal. It is None for
-    an output that cannot be compared: other shapes, no floats, numbers that are not finite."""
+    """The signal to noise ratio of each output of floats, in decibels: infinite if all numbers are equal. It is None
+    for an output that cannot be compared: other shapes, no floats, numbers that are not finite."""
 
     outputs: Mapping[str, float | None]
 

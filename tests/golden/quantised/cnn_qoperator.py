@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 import torch
-from safetensors.torch import load as load_bytes, load_file
+from safetensors.torch import load as load_bytes
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 

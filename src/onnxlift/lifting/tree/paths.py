@@ -125,9 +125,9 @@ def join_neighbours(graph: ir.Graph, paths: ModulePaths, nodes: Collection[ir.No
     for node in graph if not paths.guessed else ():
         source = _only_source(node) if node in nodes else None
         path = _around(source, paths.by_node.get(source, ())) if source is not None else ()
-        if len(path) > len(paths.by_node[node]) and path[: len(paths.by_node[node])] == paths.by_node[node]:
-            paths.by_node[node] = path
-        elif source in paths.by_node and node.op_type in ROUNDING:
+        known = paths.by_node[node]
+        is_inside = len(path) > len(known) and path[: len(known)] == known
+        if is_inside or (source in paths.by_node and node.op_type in ROUNDING):
             paths.by_node[node] = path
 
 

@@ -1,7 +1,7 @@
 """A quantised graph becomes the graph of floats that it stands for.
 
     DequantizeLinear(W, s, z), of constants           ->   a weight of floats; also of rows that are gathered from one
-    QLinearConv, QLinearMatMul, QGemm                 ->   Conv, MatMul, Gemm between DequantizeLinear and QuantizeLinear
+    QLinearConv, QLinearMatMul, QGemm                 ->   Conv, MatMul, Gemm, and roundings around them
     products of integers with a range of their own    ->   MatMul, Conv, LSTM
     QuantizeLinear ... DequantizeLinear               ->   nothing, or the activation that it was (roundings.py)
 
@@ -19,12 +19,11 @@ from onnxlift.ir.editing.edit import Edit, sweep
 from onnxlift.ir.editing.match import DOMAIN, made_by
 from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.nodes import attribute
-from onnxlift.ir.graph.shapes import rank
+from onnxlift.ir.graph.shapes import shape_of
 from onnxlift.ir.inference.infer import infer
 from onnxlift.rewriting.bodies.body import MICROSOFT
 from onnxlift.rewriting.idioms.quantised import dynamic_conv
 from onnxlift.rewriting.idioms.quantised.quantized_layers import dynamic_layers
-
 from onnxlift.rewriting.simplifying import common_subexpressions
 
 from .roundings import drop_roundings
@@ -165,7 +164,7 @@ def _dequantised(
 ) -> ir.Value:
     assert x is not None and scale is not None
     inputs = [x, scale] if zero is None else [x, scale, zero]
-    shape = [None] * (rank(x) or 0) if x.shape is None else list(x.shape)
+    shape = shape_of(x) or ()
     return edit.insert(before, "DequantizeLinear", inputs, like=scale, shape=shape, name=f"{x.name}_numbers")
 
 
@@ -181,7 +180,7 @@ def _quantised(
     """Put an operator on floats, and a quantisation of its result, in the place of a node."""
     assert scale is not None
     result = node.outputs[0]
-    shape = [] if result.shape is None else list(result.shape)
+    shape = shape_of(result) or ()
     numbers = edit.insert(
         node, op_type, inputs, attributes, like=scale, shape=shape, name=(node.name or op_type).removesuffix("_quant")
     )

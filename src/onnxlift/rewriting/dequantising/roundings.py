@@ -4,8 +4,9 @@
                                                         Clip(x, 0, 6), [moves]  if those above 6 were, too
                                                         x, [moves]              otherwise
 
-Quantisers leave activations to the limits of integers: an integer of 0 that stands for 0.0 is a ReLU. Moves are operators
-that pick and move elements. Applies if nothing but these reads the integers in between, and they read no others.
+Quantisers leave activations to the limits of integers: an integer of 0 that stands for 0.0 is a ReLU. Moves are
+operators that pick and move elements. Applies if nothing but these reads the
+integers in between, and they read no others.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -107,7 +107,7 @@ def _floats(
     axis: int,
     block_size: int,
     turned: bool,
-) -> ir.Tensor:
+) -> ir.Tensor[Any]:
     shape = tensor.shape.numpy()
     centred = tensor.numpy().astype(np.float32)
     if tensor.dtype == ir.DataType.INT32:
@@ -121,7 +121,7 @@ def _floats(
     return ir.Tensor(np.ascontiguousarray(np.swapaxes(numbers, -1, -2) if turned else numbers))
 
 
-def _spread(steps: Array, shape: tuple[int, ...], axis: int, block_size: int) -> Array | None:
+def _spread(steps: Array, shape: Sequence[int], axis: int, block_size: int) -> Array | None:
     """Return steps in a shape that broadcasts to that of the integers; None if they do not fit."""
     if steps.size == 1:
         return steps.reshape(())

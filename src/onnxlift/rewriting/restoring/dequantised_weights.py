@@ -9,8 +9,8 @@ reads the weight can then hold the integers (idioms/quantised).
 
 Applies to constants: W of 8-bit integers, s of float32 and z of whole numbers in the range of W, each with one number
 for all of W, or with one for each place along one axis. z may be cast as well, and W be given its axes by a Reshape. In
-the third form W has three axes, of which the Reshape joins two, and s and z have one number for each place but along the
-second of these: a block. Nobody else reads a value in between. Not if s or z has more axes than W.
+the third form W has three axes, of which the Reshape joins two, and s and z have one number for each place but along
+the second of these: a block. Nobody else reads a value in between. Not if s or z has more axes than W.
 
 Sound because DequantizeLinear is defined so, and the difference of two such integers has no rounding in float32. The
 node gets the version of the operator that has axes, or blocks, whatever the opset of the model is.

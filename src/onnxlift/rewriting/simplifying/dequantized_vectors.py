@@ -5,8 +5,9 @@
 It applies to constants of one axis or none: biases, the weights of norms, and single numbers. If further axes have the
 size 1, only if the constant is added, multiplied and the like: a kernel or matrix of one row is a layer's. And it
 applies to constants that have the same number everywhere, such as the zeros that channels are filled up with. A bias of
-int32 takes as much room as one of float32, and the others are small; a layer holds them as floats. Matrices and kernels stay integers (see the idiom
-quantized-layers). Sound because both factors are exact, and the product is rounded once, to float32, as ONNX says.
+int32 takes as much room as one of float32, and the others are small; a layer holds them as floats. Matrices and kernels
+stay integers (see the idiom quantized-layers). Sound because both factors are exact, and the product is rounded once,
+to float32, as ONNX says.
 """
 
 from __future__ import annotations

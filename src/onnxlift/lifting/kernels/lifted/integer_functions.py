@@ -1,4 +1,4 @@
-"""Functions of numbers that are given in small integers, and rounding to such integers, with the steps in the module."""
+"""Functions of numbers that are given in small integers, and rounding to such integers. The module has the steps."""
 
 import torch
 from torch import Tensor, nn
@@ -104,7 +104,8 @@ class QLinearWhere(IntegerFunction):
         super().__init__(2, signed)
 
     def forward(self, condition: Tensor, a: Tensor | int, b: Tensor | int) -> Tensor:
-        return self.integers(torch.where(condition, *self.numbers(a, b)))
+        numbers = self.numbers(a, b)
+        return self.integers(torch.where(condition, numbers[0], numbers[1]))
 
 
 class QLinearConcat(IntegerFunction):

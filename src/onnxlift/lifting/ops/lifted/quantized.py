@@ -18,8 +18,8 @@ from onnxlift.lifting.ops.microsoft.integer_functions import integer_function, i
 from onnxlift.lifting.ops.node import Node, Result
 from onnxlift.lifting.ops.operand import Constant, Tensor
 from onnxlift.lifting.ops.registry import op
-from onnxlift.lifting.ops.steps import own
 from onnxlift.lifting.ops.standard.layers.conv import CONV_SIGNATURE
+from onnxlift.lifting.ops.steps import own
 
 Ints = tuple[int, ...]
 

@@ -45,8 +45,8 @@ def integer_kind(name: str, word: str, *required: str, family: Family = "roundin
 def integer_function(
     n: Node, kind: str, data: Sequence[Tensor], scales: Steps, zeros: Steps, *before: Expr, **arguments: Any
 ) -> Result:
-    """Return a layer of `data`. The last of `scales`, and of `zeros`, is that of the result; a zero point that is missing
-    is 0."""
+    """Return a layer of `data`. The last of `scales`, and of `zeros`, is that of the result. A zero point that is
+    missing is 0."""
     dtype = data[0].type.dtype or DataType.UINT8
     steps = [scale for scale in scales if scale is not None]
     points = [0 if zero is None else zero for zero in zeros]
@@ -211,7 +211,8 @@ def _pools_images(node: ir.Node) -> bool:
     """Tell whether a pool goes over two axes, with pads that are the same on both sides."""
     pads = attribute(node, "pads", None) or (0, 0, 0, 0)
     sizes = attribute(node, "kernel_shape", ())
-    fits = len(sizes) == 2 and list(pads[:2]) == list(pads[2:]) and all(2 * p <= k for p, k in zip(pads, sizes))
+    fits = len(sizes) == 2 and list(pads[:2]) == list(pads[2:])
+    fits = fits and all(2 * pad <= size for pad, size in zip(pads, sizes, strict=False))
     return _channels_first(node) and fits and attribute(node, "auto_pad", "NOTSET") == "NOTSET" and min(pads) >= 0
 
 

@@ -18,7 +18,8 @@ def checked(
 ) -> list[ir.Value] | None:
     """Return integers, scale and zero point if they are constants of the right types and shapes.
 
-    A zero point that is missing is 0. `axis` is the axis of the integers along which there may be several scales. They have one of these numbers of `axes`.
+    A zero point that is missing is 0. `axis` is the axis of the integers along which there may be several scales. They
+    have one of these numbers of `axes`.
     """
     tensor = constant(integers)
     if tensor is None or constant(scale) is None or (zero is not None and constant(zero) is None):

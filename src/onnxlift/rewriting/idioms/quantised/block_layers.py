@@ -1,16 +1,16 @@
-"""A product with a weight that is dequantised in blocks, or from a few bits, is one layer that stores the packed integers.
+"""A product with a weight that is dequantised in blocks, or from a few bits, is one layer that stores packed integers.
 
     MatMul(x, DequantizeLinear(W, s, z))                ->   MatMulNBits(x, W packed, s, z packed)
     MatMul(x, Transpose(DequantizeLinear(W, s, z)))     ->   the same; also as a Gemm
     Add(MatMulNBits(x, ..), b), Gemm(x, .., b)          ->   MatMulNBits(x, .., b)
 
 W, s and z are constants: W a matrix of integers of 4 or 8 bits. s is of float32, with a number for each output and each
-block of features. Integers of 4 bits may also have one for each output, or a single one; 8 bits do not, which makes them
-a QuantizedLinear. b is a constant with one number for each output. Nobody else reads a value in between.
+block of features. Integers of 4 bits may also have one for each output, or a single one; those of 8 bits are a
+QuantizedLinear then. b is a constant with one number for each output. Nobody else reads a value in between.
 
 Not with blocks along the outputs, and not with blocks of so few numbers that they do not fill bytes. Sound because
-MatMulNBits is defined so: it counts integers from 0 up, so integers with a sign, and their zero points, are moved by the
-same half of the range. The packed bytes are computed when they are written.
+MatMulNBits is defined so: it counts integers from 0 up, so integers with a sign, and their zero points, are moved by
+the same half of the range. The packed bytes are computed when they are written.
 """
 
 from __future__ import annotations
@@ -151,5 +151,5 @@ def _packed(numbers: Array, bits: int) -> Array:
     return numbers if bits == 8 else numbers[:, 0::2] | numbers[:, 1::2] << 4
 
 
-def _tensor(compute: Callable[[], Array], shape: tuple[int, ...]) -> ir.Tensor:
+def _tensor(compute: Callable[[], Array], shape: tuple[int, ...]) -> ir.Tensor[Any]:
     return ir.Tensor(np.ascontiguousarray(compute().reshape(shape)))

@@ -4,8 +4,9 @@
     QLinearMatMul(x, sx, zx, W, sw, zw, sy, zy)    ->  IntegerLinear(x, W, sw, zw, sx, zx, sy, zy)
     QLinearMatMul(a, sa, za, b, sb, zb, sy, zy)    ->  IntegerMatMul(a, b, sa, za, sb, zb, sy, zy)
 
-In the last one a and b are both computed. W, its scale and its zero point are constants as in `quantized_layers.py`, the scales and zero points of input and
-result are single constant numbers, and a bias is a constant. All scales are float32, and all integers have 8 bits.
+In the last one a and b are both computed. W, its scale and its zero point are constants as in `quantized_layers.py`,
+the scales and zero points of input and result are single constant numbers, and a bias is a constant. All scales are
+float32, and all integers have 8 bits.
 
 Not for a convolution over other than two axes or with pads that differ between both sides. Sound because the layer adds
 up the same integers, and scales and rounds the sums as the node does.

@@ -3,8 +3,9 @@
     QuantizeLinear(x, scale, zero)     ->   Quantize(x, scale, zero)
     DequantizeLinear(x, scale, zero)   ->   Dequantize(x, scale, zero)
 
-scale is a constant of one float32, zero a constant of one integer of 8 or 16 bits, or missing. x is computed: a constant
-that is dequantised is a weight. Not for the operators' further ways: other types to compute in, and no saturation.
+scale is a constant of one float32, zero a constant of one integer of 8 or 16 bits, or missing. x is computed: a
+constant that is dequantised is a weight. Not for the operators' further ways: other types to compute in, and
+no saturation.
 
 Equal blocks differ in nothing else but these steps. In a layer, they are in the state dict, and the blocks are of one
 class. Sound because the layers compute what the operators do.
@@ -49,5 +50,6 @@ def _visit(edit: Edit, node: ir.Node) -> None:
 
 def has_one_step(scale: ir.Value | None, zero: ir.Value | None) -> bool:
     """Tell whether scale and zero point are constants of one element. The zero point may be missing."""
-    steps = [constant(scale), *([] if zero is None else [constant(zero)])]
-    return all(step is not None and step.size == 1 for step in steps) and steps[0].dtype == ir.DataType.FLOAT
+    step, point = constant(scale), constant(zero)
+    fits = zero is None or (point is not None and point.size == 1)
+    return fits and step is not None and step.size == 1 and step.dtype == ir.DataType.FLOAT

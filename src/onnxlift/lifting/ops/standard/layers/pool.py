@@ -119,8 +119,8 @@ def LpPool(
 
 
 def _called(layer: Any, x: Expr, like: Tensor) -> Expr:
-    """Return a max pooling of `x`, in floats if it is of bytes: of these PyTorch counts places in a byte, and refuses an
-    image of more. Sound because float32 has every byte."""
+    """Return a max pooling of `x`, in floats if it is of bytes: of these PyTorch counts the places in a byte, and
+    refuses an image of more. Sound because float32 has every byte."""
     if like.type.dtype not in LOWEST:
         return layer(x)  # type: ignore[no-any-return]
     return layer(x.float()).to(torch_dtype(like.type.dtype))  # type: ignore[no-any-return]

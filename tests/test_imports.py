@@ -27,7 +27,7 @@ LAYERS = (
     ("lifting.code",),
     ("lifting.kernels",),
     ("rewriting.stages", "rewriting.history"),
-    ("rewriting.element_type",),
+    ("rewriting.element_type", "rewriting.dequantising"),
     ("rewriting.standard",),
     ("rewriting.idioms",),
     ("rewriting.fusing",),

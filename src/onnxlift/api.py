@@ -22,6 +22,7 @@ def lift(
     max_shard_size: int | str = "5GB",
     explain: bool = False,
     dtype: torch.dtype | str | None = None,
+    dequantize: bool = False,
 ) -> Lifted:
     """Lift the model in `source` into PyTorch source and weights.
 
@@ -34,7 +35,11 @@ def lift(
 
     `dtype` gives the model another precision: "float32", "float16", "bfloat16" or "float64", or the type of torch. The
     weights of the model's own floating-point type are converted, and so are inputs, outputs, and casts to that type.
-    Integers and other types stay as they are."""
+    Integers and other types stay as they are.
+
+    `dequantize=True` lifts a quantised model as the model of floats that it stands for, to fine-tune it: weights are
+    the numbers that their integers stand for, and values are no longer rounded. The report says how much noise the
+    weights have from their steps."""
     from onnxlift.rewriting.element_type import parse_dtype
     from onnxlift.sizes import parse_size
 
@@ -52,8 +57,9 @@ def lift(
         max_shard_size=size,
         explain=explain,
         dtype=parse_dtype(dtype),
+        dequantize=dequantize,
     )
-    options = {"simplify": simplify, "skip_passes": skip_passes, "flat": flat, "dtype": dtype}
+    options = {"simplify": simplify, "skip_passes": skip_passes, "flat": flat, "dtype": dtype, "dequantize": dequantize}
     lifted.origin = (source, options)
     return lifted
 

@@ -72,6 +72,7 @@ class Lifted:
         max_shard_size: int = MAX_SHARD_SIZE,
         history: History | None = None,
         stored_types: Mapping[str, ValueType] | None = None,
+        noise: Mapping[str, Any] | None = None,
         precisions: tuple[ir.DataType | None, ...] = (),
         lift: Lift | None = None,
     ) -> None:
@@ -91,6 +92,7 @@ class Lifted:
         self._dump = dump or GraphDump()
         self._max_shard_size = max_shard_size
         self._history = history
+        self._noise = noise
         self.stored_types = stored_types or {}
         """Input or output -> its type in the file. In another precision (`lift(dtype=...)`) the source has another."""
         self.precisions = precisions
@@ -156,7 +158,16 @@ class Lifted:
             kernels=tuple(self._source.kernels),
             warnings=self._warnings,
             structures=self._structures,
+            dequantised=self._noise_by_key(),
         )
+
+    def _noise_by_key(self) -> Mapping[str, Any] | None:
+        """Return the noise of what was dequantised, with the key of the noisiest weight for its name in the file."""
+        if self._noise is None:
+            return None
+        name = self._noise["noisiest"]
+        keys = (key for key, entry in self._entries.items() if entry.weight.value.name == name)
+        return {**self._noise, "noisiest": next(keys, name)}
 
     def module(self, train: bool = False, dtype: torch.dtype | str | None = None) -> nn.Module:
         """Execute `source` and return a live module with the weights loaded.

@@ -29,6 +29,7 @@ from onnxlift.lifting.text.source_map import readers_of
 from onnxlift.lifting.text.weights import MAX_SHARD_SIZE
 from onnxlift.lifting.tree.structure import Structure, are_names_guaranteed
 from onnxlift.rewriting import stages as rewriting
+from onnxlift.rewriting.dequantising.dequantise import may_be_dequantised, noise_of
 from onnxlift.rewriting.element_type import own_type
 from onnxlift.rewriting.history import History
 from onnxlift.rewriting.stages import IDIOMS, NORMAL_FORM, RESTORING, SIMPLIFYING
@@ -55,6 +56,7 @@ def run(
     max_shard_size: int = MAX_SHARD_SIZE,
     explain: bool = False,
     dtype: ir.DataType | None = None,
+    dequantize: bool = False,
     watch: Watch | None = None,
 ) -> Lifted:
     """The model in `source`, lifted; or only transcribed node by node into one class, if it is to be `flat`.
@@ -77,14 +79,16 @@ def run(
             history.near_misses = stack.enter_context(noting(lambda: record.at[1]))
         header = Header(name, operators.total(), control_flow, file_name)
         lift = Lift(model, header, registration_order(model.graph), max_shard_size)
-        record.run(NORMAL_FORM, model, supported=registry.is_supported, keep=registry.is_users)
+        takes = _takes_but_quantised if dequantize else registry.takes
+        record.run(NORMAL_FORM, model, supported=registry.is_supported, takes=takes, keep=registry.is_users)
         if watch is not None:
             watch(NORMAL_FORM.name, model)
         dump("normal form", model)  # until then, values have no types that could be shown
         record.observer = dump if history is None else both(dump, history)
         stored = {value.name or "": type_of(value) for value in (*model.graph.inputs, *model.graph.outputs)}
         precisions = [own_type(model)]
-        record.run(RESTORING, model, dtype=dtype)
+        record.run(RESTORING, model, dtype=dtype, dequantize=dequantize)
+        noise = noise_of(model)
         if watch is not None:
             watch(RESTORING.name, model)
         precisions.append(own_type(model))
@@ -122,9 +126,15 @@ def run(
             max_shard_size=max_shard_size,
             history=history,
             stored_types=stored,
+            noise=None if noise is None else noise.to_dict(),
             precisions=tuple(precisions),
             lift=lift,
         )
+
+
+def _takes_but_quantised(node: ir.Node) -> bool:
+    """Tell whether an operator function takes a node, and no body can be dequantised in its place."""
+    return registry.takes(node) and not may_be_dequantised(node)
 
 
 SLOW = (

@@ -24,7 +24,10 @@ class LiftReport:
     `steps` is stage -> step -> number of changes, without the steps that changed nothing. `restless` names the stages
     that still changed something in the last round that is allowed. `structures` is empty if the modules come from names
     that are the original's, or clearly pay. Otherwise it has the lines of code of each source that was tried, by what
-    the modules come from ("names", "repetition", "none" or "transcript"), the one that was chosen first."""
+    the modules come from ("names", "repetition", "none" or "transcript"), the one that was chosen first. `dequantised`
+    is None unless that was asked for. Then it has the number of `weights`, their `sqnr` (signal to quantisation noise,
+    in decibels, if a number is anywhere in its step alike) and that of the noisiest, and the roundings of values that
+    were dropped and kept."""
 
     name: str
     nodes: int
@@ -37,6 +40,7 @@ class LiftReport:
     kernels: tuple[str, ...]
     warnings: tuple[str, ...]
     structures: Mapping[str, int] = field(default_factory=dict)
+    dequantised: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain dicts and lists, for `json.dumps`."""
@@ -48,6 +52,7 @@ class LiftReport:
             ("parameters", f"{self.parameters:,} ({format_bytes(self.weight_bytes)} of weights)"),
             ("source", f"{_count(self.lines, 'line')}, {_count(self.classes, 'class', 'classes')}"),
             ("structure", _chosen(self.structures)),
+            ("dequantised", _noise(self.dequantised)),
             *((stage, _counts(counts)) for stage, counts in self.steps.items()),
             ("not at rest", ", ".join(self.restless)),
             ("kernels", ", ".join(self.kernels)),
@@ -76,6 +81,21 @@ def _row(title: str, text: str) -> str:
 
 def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name}{_JOINED}{count:,}" for name, count in counts.items())
+
+
+def _noise(found: Mapping[str, Any] | None) -> str:
+    """Say what was dequantised, and with how much noise."""
+    if found is None:
+        return ""
+    if not found["weights"] and not found["roundings_dropped"]:
+        return "nothing: the model is not quantised, or in a way that is not known"
+    kept = f", {found['roundings_kept']:,} kept" if found["roundings_kept"] else ""
+    dropped = f"{_count(found['roundings_dropped'], 'rounding')} of values dropped{kept}"
+    if not found["weights"]:
+        return dropped
+    least = f"the noisiest, {found['noisiest']}, {found['noisiest_sqnr']:g} dB"
+    noise = f"{found['sqnr']:g} dB of signal to quantisation noise ({least})"
+    return f"{_count(found['weights'], 'weight')} with {noise}; {dropped}"
 
 
 def _chosen(structures: Mapping[str, int]) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from .each import run_each
-from .options import Dtype, Flat, Force, Jobs, Json, Models, NoSimplify, Quiet, SkipPass, progress
+from .options import Dequantize, Dtype, Flat, Force, Jobs, Json, Models, NoSimplify, Quiet, SkipPass, progress
 from .outcome import Outcome
 
 
@@ -23,6 +23,7 @@ def convert(
     skip_pass: SkipPass = None,
     flat: Flat = False,
     dtype: Dtype = None,
+    dequantize: Dequantize = False,
     max_shard_size: Annotated[
         str, typer.Option(metavar="SIZE", help="Spread larger weights over several files (500MB, 2GiB).")
     ] = "5GB",
@@ -53,6 +54,11 @@ def convert(
     idioms that nearly did, with the reason why not.
 
     Example: onnxlift convert resnet50.onnx --explain conv1 --explain /layer1/Relu
+
+    With --dequantize a quantised model is written as the model of floats that it stands for: its weights are no longer
+    integers, and its values are no longer rounded. The numbers change a little, so --verify tells by how much.
+
+    Example: onnxlift convert resnet50-int8.onnx --dequantize -o out
     """
     lifting: dict[str, Any] = {
         "name": name,
@@ -61,6 +67,7 @@ def convert(
         "flat": flat,
         "max_shard_size": max_shard_size,
         "dtype": dtype,
+        "dequantize": dequantize,
     }
     if explain:
         run_each("convert", models, partial(_explain, names=explain, **lifting), json=json, jobs=jobs)
@@ -88,6 +95,13 @@ def _convert(source: Path | bytes, model: str, *, output: Path, force: bool, ver
     data = {"report": lifted.report.to_dict(), "written": written, "verification": None}
     if not verify:
         return Outcome(True, data, "\n".join(lines))
+    if lifting["dequantize"]:
+        from onnxlift.verification.noise import output_noise
+
+        with progress("Comparing with ONNX Runtime"):
+            noise = output_noise(source, lifted)
+        rows = [f"  noise of {name}: {text}" for name, text in noise.texts().items()]
+        return Outcome(True, {**data, "noise": noise.to_dict()}, "\n".join([*lines, *rows]))
     from onnxlift.verification.verify import verify as run
 
     with progress("Comparing with ONNX Runtime"):

@@ -116,6 +116,13 @@ SkipPass = Annotated[
         "--skip-pass", metavar="NAME", help="A step to leave out (`onnxlift passes` lists them). May be repeated."
     ),
 ]
+Dequantize = Annotated[
+    bool,
+    typer.Option(
+        "--dequantize",
+        help="Write the model of floats that a quantised model stands for, to fine-tune it, and tell its noise.",
+    ),
+]
 Dtype = Annotated[
     str | None,
     typer.Option(

@@ -9,6 +9,7 @@ from onnxlift.ir.graph.marks import DOMAIN
 from onnxlift.ir.graph.walk import all_nodes, mark_flat
 from onnxlift.ir.inference.infer import infer
 from onnxlift.rewriting import fusing, idioms, normal_form, restoring, simplifying, standard
+from onnxlift.rewriting.dequantising.dequantise import dequantise
 from onnxlift.rewriting.element_type import change_type
 from onnxlift.rewriting.normal_form import dead_code
 from onnxlift.stages import Stage, Step, step, steps_in
@@ -55,9 +56,18 @@ RESTORING = Stage(
     (
         *_RESTORING,
         Step(
+            "dequantise",
+            dequantise,
+            after={each.name: "it compares the numbers that the file holds" for each in _RESTORING},
+            optional=False,
+        ),
+        Step(
             "element-type",
             change_type,
-            after={each.name: "it compares the numbers that the file holds" for each in _RESTORING},
+            after={
+                "dequantise": "the weights that it makes are converted, too",
+                **{each.name: "it compares the numbers that the file holds" for each in _RESTORING},
+            },
             optional=False,
         ),
     ),

@@ -114,7 +114,7 @@ class Sizes:
         self.chosen: dict[str, int] = {}  # those that nobody has given
         shapes = [type_of(value).shape or () for value in graph.inputs]
         self.leading = {dim for shape in shapes for dim in shape[:1] if isinstance(dim, str)}
-        self.convolves = any(node.op_type.startswith(("Conv", "MaxPool", "AveragePool")) for node in graph)
+        self.convolves = any(word in node.op_type for word in ("Conv", "MaxPool", "AveragePool") for node in graph)
 
     def bind(self, value: ir.Value, shape: tuple[int, ...]) -> None:
         """Learn the sizes of an input's named dimensions from the shape that it will have."""

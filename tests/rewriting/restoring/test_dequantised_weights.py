@@ -62,8 +62,57 @@ def test_other_numbers_stay_arithmetic(text: str, constants: dict[str, Array]) -
     assert "DequantizeLinear" not in operators(text, **constants)
 
 
-def test_before_opset_13_there_is_no_axis() -> None:
-    assert operators(PLAIN, 12, W=integers(6, 4), s=steps(1, 4))[-1] == "MatMul"
+def test_an_opset_without_axes_is_no_hindrance() -> None:
+    """DequantizeLinear got an axis in opset 13, and blocks in 21. The node has the version that it needs."""
+    assert operators(PLAIN, 12, W=integers(6, 4), s=steps(1, 4)) == LAYER
+
+
+@pytest.mark.parametrize("number", [np.int8(3), integers(1, 4)], ids=["one", "columns"])
+def test_a_zero_point_may_be_cast_as_the_weight_is(number: Array) -> None:
+    text = SHIFTED.replace("d = Sub(f, z)", "c = Cast<to = 1>(z) d = Sub(f, c)")
+    assert operators(text, W=integers(6, 4), s=steps(1, 4), z=np.asarray(number)) == LAYER
+
+
+BLOCKS = """g (float[batch, 32] x) => (float[batch, 4] y)
+    {{ f = Cast<to = 1>(W) {} r = Reshape(w, shape) {} y = MatMul(x, t) }}"""
+TURN, SHAPE = "t = Transpose<perm = [1, 0]>(r)", np.array([4, 32])
+BLOCK_LAYER = ["com.microsoft.MatMulNBits"]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_a_scale_for_each_block_of_features_is_that_of_a_layer(dtype: type) -> None:
+    text = BLOCKS.format("w = Mul(f, s)", TURN)
+    assert operators(text, W=integers(4, 2, 16, dtype=dtype), s=steps(4, 2, 1), shape=SHAPE) == BLOCK_LAYER
+
+
+@pytest.mark.parametrize("zero", [np.float32(3), integers(4, 2, 1).astype(np.float32)], ids=["one", "by block"])
+def test_a_zero_point_for_each_block(zero: Array) -> None:
+    text = BLOCKS.format("d = Sub(f, z) w = Mul(d, s)", TURN)
+    assert operators(text, W=integers(4, 2, 16), s=steps(4, 2, 1), z=zero, shape=SHAPE) == BLOCK_LAYER
+
+
+def test_blocks_of_a_matrix_that_is_reshaped_for_them() -> None:
+    text = BLOCKS.format("w = Mul(f, s)", TURN).replace(
+        "f = Cast<to = 1>(W)", "c = Cast<to = 1>(W) f = Reshape(c, parts)"
+    )
+    parts = np.array([4, 2, 16])
+    assert operators(text, W=integers(4, 32), s=steps(4, 2, 1), shape=SHAPE, parts=parts) == BLOCK_LAYER
+
+
+def test_blocks_that_lie_along_the_first_axis() -> None:
+    text = BLOCKS.format("w = Mul(f, s)", "t = Identity(r)")
+    assert operators(text, W=integers(2, 16, 4), s=steps(2, 1, 4), shape=np.array([32, 4])) == BLOCK_LAYER
+
+
+@pytest.mark.parametrize(
+    ("weight", "scale", "shape"),
+    [((4, 2, 16), (4, 1, 16), (4, 32)), ((4, 2, 16), (4, 2, 16), (4, 32)), ((2, 4, 16), (2, 4, 1), (4, 32))],
+    ids=["by place in the block", "each its own", "other axes are joined"],
+)
+def test_other_scales_of_three_axes_stay_arithmetic(weight: Any, scale: Any, shape: Any) -> None:
+    text = BLOCKS.format("w = Mul(f, s)", TURN)
+    found = operators(text, W=integers(*weight), s=steps(*scale), shape=np.array(shape))
+    assert found != BLOCK_LAYER and "DequantizeLinear" not in found
 
 
 def test_numbers_that_somebody_else_reads_stay() -> None:

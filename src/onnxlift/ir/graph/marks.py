@@ -2,6 +2,8 @@
 
 DOMAIN = "onnxlift"
 """The domain of the operators that idioms make. No ONNX file uses it."""
+ROUNDING = ("FakeQuantize", "Quantize")
+"""The operators of this domain that only round what another node gives."""
 USUAL_NAME = "usual_name"
 """Key in `Value.meta` of the name that the operator or idiom which computes the value suggests for it: `"bias"`."""
 AXES = "axes"

@@ -38,6 +38,8 @@ FLOATS = frozenset(
         DataType.FLOAT4E2M1,
     }
 )
+NUMBERS = FLOATS | {DataType.INT8, DataType.UINT8}
+"""The types of what a model computes with: floats, and the bytes that stand for them in a quantised model."""
 SIGNED = frozenset({DataType.INT64, DataType.INT32, DataType.INT16, DataType.INT8, DataType.INT4, DataType.INT2})
 UNSIGNED = frozenset(
     {DataType.UINT64, DataType.UINT32, DataType.UINT16, DataType.UINT8, DataType.UINT4, DataType.UINT2}

@@ -28,7 +28,7 @@ _MADE_UP = re.compile(
 )
 
 _SAYING_NOTHING = re.compile(
-    r"""val_\d+ | \d+ | _v_\d+ | node_[^.]* | [A-Z]\w*_\d+ | [A-Z]\w*__\d+(?::\d+)? | tmp_?\d*(?:_\d+)*
+    r"""val_\d+ | \d+ | _v_\d+ | node_[^.]* | [A-Z]\w*[_@]\d+ | [A-Z]\w*__\d+(?::\d+)? | tmp_?\d*(?:_\d+)*
         | [a-z]_?\d+(?:_[a-z]?\d+)* | _?tensor_?\d* | _\d+
         | const(?:ant)?(?:_\w*)?_?\d* | initializer_?\d* | .*_output_\d+ | scalar_tensor_default_?\d*
         | (?:elementwise_)?(?:add|cat|clone|div|expand|mul|neg|permute|pow|reshape|select|slice|squeeze|stack|sub|t|to
@@ -53,6 +53,8 @@ _COUNTED_OPERATION = re.compile(
 )
 _COUNTED_INPUT = re.compile(r"(?i)onnx::.*|\d+|val_\d+|.*_output_\d+")
 _COUNTED_WEIGHT = re.compile(r"\w+_\d+\.[wb]_\d+(_deepcopy)?(_\d+)?")
+_OF_QUANTISER = re.compile(r"(_quantized)?(_scale|_zero_point)?(_DQ_Q[48]|_DQ_scales|_DQ_zero_points)?$")
+_QUANTISED = re.compile(r"(?<=.)(_quantized|_(?:Dequ|Qu)antizeLinear_(?:In|Out)put)$")
 
 
 class Naming(Enum):
@@ -85,6 +87,7 @@ def says_nothing(name: str | None) -> bool:
     A program made it up, or it is no more than a letter or an operation with a number (`w1`, `mul_3`)."""
     if not name or len(name) > LONGEST_NAME:
         return True
+    name = unquantised(name)
     return is_made_up(name) or _SAYING_NOTHING.fullmatch(name) is not None
 
 
@@ -105,7 +108,12 @@ def is_counted_operation(name: str) -> bool:
 
 def is_counted_weight(name: str) -> bool:
     """Tell whether Paddle made up the name for a weight: `conv2d_7.w_0`, `conv2d_7.w_0_deepcopy_35`."""
-    return _COUNTED_WEIGHT.fullmatch(name) is not None
+    return _COUNTED_WEIGHT.fullmatch(_OF_QUANTISER.sub("", name)) is not None
+
+
+def unquantised(name: str) -> str:
+    """Return the name that a value had before ONNX Runtime's quantiser added to it."""
+    return _QUANTISED.sub("", name)
 
 
 def is_counted_input(name: str) -> bool:

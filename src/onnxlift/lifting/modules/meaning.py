@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from onnxlift.ir.origin.names import is_counted_input, is_counted_operation, says_nothing
+from onnxlift.ir.origin.names import is_counted_input, is_counted_operation, says_nothing, unquantised
 from onnxlift.lifting.code.identifiers import identifier
 
 from .module import Module
@@ -34,7 +34,7 @@ def meaning(module: Module, value: ir.Value) -> str | None:
         return None if not name or "/" in name or is_counted_input(name) else identifier(name)
     if says_nothing(name) or "/" in name or _is_exporters(module, value):
         return None
-    name = _written_again(value, _SERIAL.sub("", name))
+    name = _written_again(value, _SERIAL.sub("", unquantised(name)))
     if (module.path and (value.is_graph_input() or value.is_graph_output())) or value in module.of_iterations:
         name = _COUNTER.sub("", name)
     if (

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnxlift.ir.graph.types import FLOATS
 from onnxlift.ir.origin.metadata import NAME_SCOPES
-from onnxlift.ir.origin.names import says_nothing
+from onnxlift.ir.origin.names import says_nothing, unquantised
 from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.lifting.code.identifiers import attribute
 from onnxlift.lifting.code.naming import Candidate, Chosen, Rules
@@ -36,14 +36,21 @@ class NewLayer:
         return self.layer.node
 
     @property
+    def is_counted_operation(self) -> bool:
+        """Tell whether the node is an operation that is a step of a list of modules, `model.11`."""
+        return bool(self.node.name) and self.relative[-1].isdigit()
+
+    @property
     def prefix(self) -> str:
         """The module's path as a prefix of flat names."""
         return "_".join(self.module.path) + "_" if self.module.path else ""
 
 
 def _path_in_names(new: NewLayer) -> Iterator[Candidate]:
-    """Call a layer as the names of its weights, the scopes of its node or the exporter's notes say."""
-    if new.relative:
+    """Call a layer as the names of its weights, the scopes of its node or the exporter's notes say.
+
+    Not what rounds: the scope is that of a layer or an activation whose result is rounded. A number is its own."""
+    if new.relative and (new.layer.kind.family != "rounding" or new.is_counted_operation):
         yield Candidate(".".join(map(attribute, new.relative)), "{}", (_Source(new),))
 
 
@@ -57,7 +64,8 @@ def _flat_weight(new: NewLayer) -> Iterator[Candidate]:
 
 def _node_name(new: NewLayer) -> Iterator[Candidate]:
     """Call a layer like its node, if that has a name of its own."""
-    name = (new.node.name or "").removeprefix(new.prefix)
+    name = (new.node.name or "").removeprefix(new.prefix).removesuffix("_quant")
+    name = "" if new.layer.kind.family == "rounding" else name
     if name and not says_nothing(name) and "/" not in name and not name.startswith(new.node.op_type):
         yield Candidate(attribute(name, kind_word(new.layer)), "the ONNX node is called `{}`", (new.node.name,))
 
@@ -166,7 +174,7 @@ class NewConstant:
     @property
     def name(self) -> str:
         """The name of the constant in the model."""
-        return (self.value.name or "").removesuffix("_quantized")
+        return unquantised(self.value.name or "")
 
 
 def _told_by_idiom(new: NewConstant) -> Iterator[Candidate]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.types import FLOATS
+from onnxlift.ir.graph.types import NUMBERS
 from onnxlift.lifting.code.expr import (
     Attribute,
     Binary,
@@ -68,7 +68,7 @@ def is_rotary(call: Call) -> bool:
 def are_alike(source: object, result: object) -> bool:
     """Tell whether both are floats, or neither is. Otherwise they cannot be the same thing before and after: the
     indices that are looked up in a table are not what is found there."""
-    kinds = [value.dtype in FLOATS for value in (source, result) if isinstance(value, ir.Value)]
+    kinds = [value.dtype in NUMBERS for value in (source, result) if isinstance(value, ir.Value)]
     return len(set(kinds)) < 2
 
 

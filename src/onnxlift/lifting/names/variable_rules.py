@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from onnxlift.ir.graph.marks import USUAL_NAME
-from onnxlift.ir.graph.types import FLOATS, INTEGERS
+from onnxlift.ir.graph.types import INTEGERS, NUMBERS
 from onnxlift.lifting.code.expr import Display, Expr, Local, Ref, Subscript, bare, variable
 from onnxlift.lifting.code.identifiers import identifier, unique
 from onnxlift.lifting.code.naming import Candidate, Rules
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 LETTERS = ("x", "y", "z", "h", "u", "v", "w", "t", "s", "r")
 INDEX = "index"
+_QUANTISED = ({ir.DataType.FLOAT, ir.DataType.UINT8}, {ir.DataType.FLOAT, ir.DataType.INT8})
 _IN_THE_GRAPH = "the ONNX value is called `{}`"
 _GOES_ON = "it is what becomes of `{}`, which is not needed any more"
 
@@ -91,7 +92,7 @@ class Birth:
             if not self.variables.is_last_holder(other, name) or not self._may_be_called(name):
                 continue
             is_last_read = lives[other].death <= lives[self.key].birth
-            if is_last_read and other.dtype == self.value.dtype and not self.variables.is_number(other):
+            if is_last_read and _are_alike(other, self.value) and not self.variables.is_number(other):
                 return name
         return None
 
@@ -114,6 +115,11 @@ class Birth:
     def letter(self) -> str:
         """The first letter that no variable of the forward has."""
         return next((letter for letter in LETTERS if letter not in self.variables.used), "x")
+
+
+def _are_alike(value: ir.Value, other: ir.Value) -> bool:
+    """Tell whether two values have one element type. Numbers may also become the bytes that stand for them."""
+    return value.dtype == other.dtype or {value.dtype, other.dtype} in _QUANTISED
 
 
 # Variables that stand for no value of the graph
@@ -160,7 +166,7 @@ def _kind_of_parameter(birth: Birth) -> Iterator[Candidate]:
         yield Candidate(POSITIONS, "a Range gives it", numbered=True)
     elif birth.value.dtype == ir.DataType.BOOL:
         yield Candidate(MASK, "it is of booleans", numbered=True)
-    elif birth.value.dtype in INTEGERS:
+    elif birth.value.dtype in INTEGERS - NUMBERS:
         yield Candidate(INDEX, "it is of integers", numbered=True)
 
 
@@ -174,7 +180,7 @@ def _next_letter(birth: Birth) -> Iterator[Candidate]:
 def _is_main(birth: Birth) -> bool:
     """Tell whether this is the main input, a tensor of floats, which is called `x`."""
     value = birth.value
-    return value is birth.variables.main and value.dtype in FLOATS and not birth.variables.is_number(value)
+    return value is birth.variables.main and value.dtype in NUMBERS and not birth.variables.is_number(value)
 
 
 # Variables of loops
@@ -269,7 +275,7 @@ def _thing_in_graph(birth: Birth) -> Iterator[Candidate]:
 
 def _new_line(birth: Birth) -> Iterator[Candidate]:
     """Begin a new line of computation as `x`, if that is free and the expression has no word of its own."""
-    if birth.value.dtype in FLOATS and (birth.word is None or birth.word.name not in WORDS.values()):
+    if birth.value.dtype in NUMBERS and (birth.word is None or birth.word.name not in WORDS.values()):
         yield Candidate("x", "nothing says what it is, and `x` is free")
 
 

@@ -32,6 +32,7 @@ from onnxlift.lifting.code.statements import Assign
 from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.modules.signatures.prune import called_module
 from onnxlift.lifting.modules.statements.inline import Inlined, main_line
+from onnxlift.lifting.ops.layers import Layer
 
 from .attention_roles import AttentionRoles
 
@@ -115,11 +116,14 @@ def _of_several_calls(words: Words, call: Call) -> Candidate | None:
 
 
 def _of_member(words: Words, call: Call) -> Candidate | None:
-    """Call the result of a layer or module by its name. A number, a counted operation, a norm or an embedding gives no
-    word."""
+    """Call the result of a layer or module by its name. A number, a counted operation, a norm, an embedding or a
+    rounding gives no word."""
     if not isinstance(call._function, Member):
         return None
-    name = words.module.name_of(call._function._target)[-1]
+    target = call._function._target
+    name = words.module.name_of(target)[-1]
+    if isinstance(target, Layer) and target.kind.family == "rounding":
+        return _SILENT
     if name.isdigit() or is_counted_operation(name) or _ON_THE_LINE.search(name):
         return _SILENT
     return Candidate(spoken(name), "the result of `self.{}`", (name,))

@@ -11,7 +11,8 @@ All other code asks this table about layers, and `layer_nodes.py` about nodes. T
     name        the class: `n.layer("LayerNorm", ...)` in operator functions, `nn.LayerNorm(...)` in the constructor
     signature   the constructor's parameters and their defaults; arguments at their default are not written
     word        the name of a layer that has none, as a member or a variable (`norm`, `conv1`, `bn_2`)
-    family      the kind of thing that it does; the tree finds blocks by it, and it is part of class names
+    family      the kind of thing that it does; the tree finds blocks by it, and it is part of class names. What rounds
+                to small integers, or computes with them element by element, is called after what it does
     class_word  its part in the name of a class: a convolution, a batch norm and a ReLU are a `ConvBNReLU`
     channels    whether axis 1 of its input counts channels, and the axes behind it places; images are known by it
     function    the function of PyTorch that does the same without weights, and the arguments that both have, in the
@@ -39,7 +40,7 @@ from .weight_shapes import ShapeRule
 REQUIRED = object()
 """Stands for the default of a parameter that has none."""
 
-Family = Literal["activation", "convolution", "embedding", "linear", "norm", "pool", "recurrent", "other"]
+Family = Literal["activation", "convolution", "embedding", "linear", "norm", "pool", "recurrent", "rounding", "other"]
 Signature = Mapping[str, Any]
 
 

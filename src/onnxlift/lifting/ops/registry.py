@@ -64,6 +64,7 @@ class Operator:
     attributes: dict[str, inspect.Parameter] = field(default_factory=dict)
     variadic: inspect.Parameter | None = None
     any_attribute: bool = False
+    takes: Callable[[ir.Node], bool] | None = None
 
     def __post_init__(self) -> None:
         for parameter in list(inspect.signature(self.function).parameters.values())[1:]:
@@ -118,6 +119,7 @@ def op(
     ignores: Sequence[str] = (),
     layer: str | LayerKind | Sequence[LayerKind] = (),
     weights: Mapping[str, str] | Sequence[str] = (),
+    takes: Callable[[ir.Node], bool] | None = None,
 ) -> Callable[[Function], Function]:
     """Register the decorated function for the given operators. A later registration replaces an earlier one.
 
@@ -128,6 +130,9 @@ def op(
     `weights` names the inputs that the layer holds, and that name the layer. It is a mapping to their names in
     PyTorch's function (`F.conv2d(x, weight, bias)`), or a list of inputs if there is no such function. An operator
     function with a mapping must also work with weights that are not constant.
+
+    `takes` tells of a node whether the function takes it. Other nodes of the operator are expanded to the body that
+    defines it.
     """
     names = dict(weights) if isinstance(weights, Mapping) else dict.fromkeys(weights, "")
     kinds = [layer] if isinstance(layer, str | LayerKind) else [*layer]
@@ -141,7 +146,7 @@ def op(
         for op_type in op_types:
             key = plain_domain(domain), op_type
             if is_own or key not in _TABLE:
-                _TABLE[key] = Operator(op_type, key[0], function, frozenset(ignores), name, names)
+                _TABLE[key] = Operator(op_type, key[0], function, frozenset(ignores), name, names, takes=takes)
         return function
 
     return register
@@ -159,6 +164,12 @@ def find(domain: str, op_type: str) -> Operator | None:
 
 def is_supported(domain: str, op_type: str) -> bool:
     return find(domain, op_type) is not None
+
+
+def takes(node: ir.Node) -> bool:
+    """Tell whether the operator of a node is registered, and its function takes this very node."""
+    operator = find(node.domain, node.op_type)
+    return operator is not None and (operator.takes is None or operator.takes(node))
 
 
 def is_users(domain: str, op_type: str) -> bool:

@@ -121,12 +121,15 @@ def integer_linear(arguments: Mapping[str, Any]) -> Shapes:
 
 def integer_conv(arguments: Mapping[str, Any]) -> Shapes:
     """Return the shapes of our own convolutions with kernels of integers."""
-    return conv(2)(arguments) | _steps((arguments["out_channels"] if arguments["per_channel"] else 1, 1, 1, 1))
+    size = arguments["kernel_size"]
+    axes = len(size) if isinstance(size, tuple | list) else 2
+    steps = (arguments["out_channels"] if arguments["per_channel"] else 1, 1, *(1 for _ in range(axes)))
+    return conv(axes)(arguments) | _steps(steps)
 
 
 def integer_linear_of_integers(arguments: Mapping[str, Any]) -> Shapes:
     """Return the shapes of our own layer with a matrix of integers that takes and gives integers."""
-    return integer_linear({**arguments, "bias": False}) | _ENDS
+    return integer_linear(arguments) | _ENDS
 
 
 def integer_conv_of_integers(arguments: Mapping[str, Any]) -> Shapes:

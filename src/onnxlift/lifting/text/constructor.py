@@ -320,7 +320,7 @@ def layer_call(layer: Layer, constructor: str, places: Mapping[object, str]) -> 
     for position, (name, value) in enumerate(layer.complete_arguments().items()):
         default = layer.signature[name]
         is_needed = default is REQUIRED or (layer, name) in places or value != default
-        by_position = default is REQUIRED or (alone and position == 0)
+        by_position = default is REQUIRED or (alone and position == 0 and not isinstance(default, bool))
         call.add(name, places.get((layer, name)) or literal(value), is_needed, by_position)
     return call.text
 

@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.types import FLOATS
+from onnxlift.ir.graph.marks import DOMAIN, ROUNDING
+from onnxlift.ir.graph.types import NUMBERS
 from onnxlift.lifting.ops.layer_nodes import family_of, is_activation, kind_of, weight_places
 
 from .reads import outer_reads
@@ -108,14 +109,14 @@ class Flow:
         return pieces
 
     def _belongs_to_next(self, position: int) -> bool:
-        """Tell whether the next node belongs to this one: an activation to the node that it works on, a batch norm to
-        its convolution."""
+        """Tell whether the next node belongs to this one: an activation or a rounding to the node that it works on, a
+        batch norm to its convolution."""
         node, following = self.nodes[position], self.nodes[position + 1]
         value = following.inputs[0] if following.inputs else None
         if value is None or value not in node.outputs or len(value.uses()) > 1:
             return False
         normalised = is_convolution(node) and _is_batch_norm(following)
-        return normalised or is_activation(following)
+        return normalised or is_activation(following) or is_rounding(following)
 
     def _values(self, piece: Piece) -> dict[ir.Value, None]:
         """Return all values that a piece reads or makes."""
@@ -150,7 +151,7 @@ class Flow:
             return None
         if value.const_value is not None:
             shape = value.const_value.shape
-            return (value.dtype, len(shape), _filter(list(shape)) if node.op_type == "Conv" and index == 1 else None)
+            return (value.dtype, len(shape), _filter(list(shape)) if is_convolution(node) and index == 1 else None)
         producer = value.producer()
         made = None if producer is None else self.position.get(producer)
         if made is not None and made >= piece[0]:
@@ -177,7 +178,12 @@ def _attributes(node: ir.Node) -> tuple[object, ...]:
 def is_layer(node: ir.Node) -> bool:
     """Tell whether a node holds weights, as a layer does."""
     inputs = [node.inputs[i] for i in weight_places(node) if i < len(node.inputs)]
-    return any(v is not None and v.const_value is not None and v.dtype in FLOATS and v.shape for v in inputs)
+    return any(v is not None and v.const_value is not None and v.dtype in NUMBERS and v.shape for v in inputs)
+
+
+def is_rounding(node: ir.Node) -> bool:
+    """Tell whether a node rounds the result of another one to steps, and does nothing else."""
+    return node.op_type in ROUNDING and node.domain == DOMAIN
 
 
 def is_convolution(node: ir.Node) -> bool:
@@ -196,12 +202,17 @@ def attends(nodes: Sequence[ir.Node]) -> bool:
 
 
 def residual_sum(nodes: Sequence[ir.Node]) -> ir.Node | None:
-    """Return the sum at the end of a block's nodes, perhaps with an activation behind it. A sum with a constant does
-    not count."""
-    last = next((node for node in reversed(nodes) if not is_activation(node)), None)
-    if last is None or last.op_type != "Add":
+    """Return the sum at the end of a block's nodes, perhaps with an activation or a rounding behind it. A sum with a
+    constant does not count."""
+    last = next((node for node in reversed(nodes) if not is_activation(node) and not is_rounding(node)), None)
+    if last is None or last.op_type not in _SUMS:
         return None
-    return last if all(value is not None and value.const_value is None for value in last.inputs) else None
+    terms = [last.inputs[place] for place in _SUMS[last.op_type]]
+    return last if all(value is not None and value.const_value is None for value in terms) else None
+
+
+_SUMS = {"Add": (0, 1), "QLinearAdd": (0, 3)}
+"""Operators that add, with the places of what they add."""
 
 
 def find_flow(graph: ir.Graph) -> Flow:
@@ -215,7 +226,7 @@ def find_flow(graph: ir.Graph) -> Flow:
                 depth[node] = before + is_layer(node)
     needs = {node: _producers(flow.reads[node], depth) for node in depth}
     made = {value: None for node in depth for value in node.outputs}
-    read = {v: None for node in depth for v in flow.reads[node] if v.const_value is None and v.dtype in FLOATS}
+    read = {v: None for node in depth for v in flow.reads[node] if v.const_value is None and v.dtype in NUMBERS}
     flow.shared = dict.fromkeys(find_shared({**made, **read}, depth, needs))
     starts = sorted(_producers(list(flow.shared), depth), key=lambda node: depth[node])
     ends = _producers(graph.outputs, depth)

@@ -22,11 +22,12 @@ from itertools import islice, takewhile
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.types import FLOATS
+from onnxlift.ir.graph.marks import ROUNDING
+from onnxlift.ir.graph.types import FLOATS, NUMBERS
 from onnxlift.ir.graph.walk import subgraphs
 from onnxlift.ir.origin.metadata import CLASSES, NAME_SCOPES, NO_MODULE, string_list
 from onnxlift.ir.origin.module_paths import joined
-from onnxlift.ir.origin.names import says_nothing
+from onnxlift.ir.origin.names import says_nothing, unquantised
 from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.lifting.ops.layer_nodes import is_weighted, weight_places
 from onnxlift.rewriting.normal_form.expansion import CALLS
@@ -115,9 +116,9 @@ def join_neighbours(graph: ir.Graph, paths: ModulePaths, nodes: Collection[ir.No
     """Let each of `nodes` be in the innermost module that holds all users of its values.
 
     If that module is around the one that makes the single value which the node works on, let it be in that inner one:
-    it is the activation of a layer whose name an optimiser kept. But a layer whose own name is lost is in the innermost
-    module around all that it reads and all that reads it, and so is its activation: a network before a head is no part
-    of the head.
+    it is the activation of a layer whose name an optimiser kept. What is rounded is rounded where it was made. But a
+    layer whose own name is lost is in the innermost module around all that it reads and all that reads it, and so is
+    its activation: a network before a head is no part of the head.
     """
     # Where no weight has a key of PyTorch's, the names of nodes say too little to tell what is lost.
     layers = {node for node in nodes if _has_lost_its_name(node, nodes)} if paths.owned else set()
@@ -137,7 +138,9 @@ def join_neighbours(graph: ir.Graph, paths: ModulePaths, nodes: Collection[ir.No
         while path in dictionaries:
             path = path[:-1]
         outer, inner = sorted((path, paths.by_node[node]), key=len)
-        if inner[: len(outer)] == outer:
+        if node.op_type in ROUNDING and source in paths.by_node:
+            paths.by_node[node] = path
+        elif inner[: len(outer)] == outer:
             paths.by_node[node] = outer if source in layers else inner
 
 
@@ -214,7 +217,7 @@ def _containers(paths: ModulePaths, unknown: Collection[ir.Node]) -> tuple[set[P
 def _only_source(node: ir.Node) -> ir.Node | None:
     """Return the node that makes the single value which `node` works on."""
     values = [value for value in node.inputs if value is not None and value.const_value is None]
-    works = len(values) == 1 and len(node.outputs) == 1 and node.outputs[0].dtype in FLOATS
+    works = len(values) == 1 and len(node.outputs) == 1 and node.outputs[0].dtype in NUMBERS
     return values[0].producer() if works else None
 
 
@@ -492,5 +495,5 @@ def owner_of(name: str | None, *, is_key: bool = False) -> Path | None:
 def flat_layer_name(name: str | None) -> str | None:
     """Return the layer in a name that has no dot before its last word: `fc_W`, `W_fc`, `attn.in_proj_weight` -> fc, fc,
     in_proj."""
-    match = _FLAT.match((name or "").rpartition(".")[2].removesuffix("_quantized"))
+    match = _FLAT.match(unquantised((name or "").rpartition(".")[2]))
     return (match["after"] or match["before"]) if match else None

@@ -149,7 +149,7 @@ def _rejoined(flow: Flow, pieces: list[tuple[Piece, int]], numbers: Mapping[obje
 def _is_residual(flow: Flow, piece: Piece) -> bool:
     """Tell whether a piece is a residual block of convolutions. It is a block even if no other is equal to it."""
     nodes = flow.nodes[slice(*piece)]
-    convolutions = sum(1 for node in nodes if node.op_type == "Conv" and is_layer(node))
+    convolutions = sum(1 for node in nodes if is_convolution(node) and is_layer(node))
     joins = len(nodes) <= LARGEST_RESIDUAL and residual_sum(nodes) is not None
     return joins and convolutions >= FEWEST_LAYERS and len(flow.entries(piece)) == 1
 

@@ -73,5 +73,5 @@ def _limits(edit: Edit, node: ir.Node, dtype: ir.DataType) -> tuple[list[ir.Valu
     if edit.opset(node) < 11:
         return [], [ir.AttrFloat32("min", 1.0), ir.AttrFloat32("max", 2.0)]
     name = node.outputs[0].name
-    numbers = {f"{name}.least": 1, f"{name}.most": 2}
+    numbers = {f"{name}_least": 1, f"{name}_most": 2}
     return [edit.constant(name, np.array(number, dtype.numpy())) for name, number in numbers.items()], []

@@ -45,7 +45,7 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     cuts = sorted({**first, **second}.items())
     columns = zip(*((start, end, axis, stride) for axis, (start, end, stride) in cuts), strict=True)
     words = zip(("starts", "ends", "axes", "steps"), columns, strict=True)
-    given = [edit.constant(f"{node.outputs[0].name}.{word}", np.array(column, np.int64)) for word, column in words]
+    given = [edit.constant(f"{node.outputs[0].name}_{word}", np.array(column, np.int64)) for word, column in words]
     edit.replace(node, "Slice", [inner.inputs[0], *given])
     drop_unused(edit, [inner])
 

@@ -12,6 +12,8 @@ definition. The nodes of a body keep the opset that it is written for (`node.ver
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import onnx_ir as ir
 
 from onnxlift.ir.graph.walk import all_nodes, opset_of
@@ -27,13 +29,19 @@ _MAX_ROUNDS = 8
 
 
 @step("expand-operators", after={"types": "a body is built for the types of its inputs"}, optional=False, repeats=True)
-def run(model: ir.Model, *, supported: Operators | None = None) -> int:
-    """Expand the operators that are not `supported(domain, op_type)` and have a body; return how many."""
+def run(model: ir.Model, *, supported: Operators | None = None, takes: Callable[[ir.Node], bool] | None = None) -> int:
+    """Expand the operators that are not `supported(domain, op_type)` and have a body; return how many.
+
+    With `takes`, expand also those nodes of supported operators of which it says no."""
     if supported is None:
         return 0
+
+    def stays(node: ir.Node) -> bool:
+        return supported(node.domain, node.op_type) and (takes is None or takes(node))
+
     changes = 0
     for _ in range(_MAX_ROUNDS):
-        waiting = [n for n in all_nodes(model.graph) if _has_body(model, n) and not supported(n.domain, n.op_type)]
+        waiting = [n for n in all_nodes(model.graph) if _has_body(model, n) and not stays(n)]
         if not waiting:
             break
         bodies = {node: body for node in waiting if (body := _body(model, node)) is not None}

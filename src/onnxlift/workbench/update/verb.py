@@ -139,6 +139,7 @@ def update(
     skip_passes: Collection[str] = (),
     flat: bool = False,
     dtype: torch.dtype | str | None = None,
+    dequantize: bool = False,
     reexport: bool = False,
     verify: bool = True,
     **checking: Any,
@@ -149,13 +150,14 @@ def update(
     is, node for node, with its operators, names, metadata and interface. If no weight differs from that of the model,
     the result has the bytes of the original.
 
-    `simplify`, `skip_passes`, `flat` and `dtype` are the options with which the model was lifted, if it was with any.
+    `simplify`, `skip_passes`, `flat`, `dtype` and `dequantize` are the options with which the model was lifted, if it
+    was with any.
     A weight that the file has no place for is an UpdateError, which lists all of them. With `reexport`, torch exports
     the trained module in that case, and the graph is another one. Unless `verify` is False, the result is lifted, and
     must have the given weights; and ONNX Runtime must compute with it what the module computes, on inputs that
     `checking` can tell of with the options of `verify`."""
     options: dict[str, Any] = {"simplify": simplify, "skip_passes": skip_passes, "flat": flat}
-    options["dtype"] = parse_dtype(dtype)
+    options |= {"dtype": parse_dtype(dtype), "dequantize": dequantize}
     given = read_weights(weights)
     with answered():
         file = ModelFile.read(source)

@@ -169,9 +169,12 @@ def test_convolution(attributes: str) -> None:
     assert operators(CONV.format(attributes), **IMAGE, **KERNEL) == ["QuantizedConv"]
 
 
-@pytest.mark.parametrize(
-    "attributes", ["pads = [1, 0, 0, 0]", 'auto_pad = "SAME_UPPER"', 'auto_pad = "VALID"', "pads = [1, 0, 1, 1]"]
-)
+@pytest.mark.parametrize("attributes", ["pads = [1, 0, 0, 0]", "pads = [1, 0, 1, 1]"])
+def test_pads_that_differ_are_put_around_the_input(attributes: str) -> None:
+    assert operators(CONV.format(attributes), **IMAGE, **KERNEL) == ["QuantizedConv"]
+
+
+@pytest.mark.parametrize("attributes", ['auto_pad = "SAME_UPPER"', 'auto_pad = "VALID"'])
 def test_other_pads(attributes: str) -> None:
     assert operators(CONV.format(attributes), **IMAGE, **KERNEL) == ["DequantizeLinear", "Conv"]
 
@@ -194,6 +197,12 @@ def test_a_convolution_of_one_scale() -> None:
 def test_a_convolution_along_one_axis() -> None:
     signal = {"inputs": "float[batch, 4, 9] x", "outputs": "float[batch, c, h] y"}
     found = operators(CONV.format("group = 1"), **signal, **KERNEL | {"w": integers(6, 4, 3)})
+    assert found == ["QuantizedConv"]
+
+
+def test_a_convolution_along_three_axes() -> None:
+    volume = {"inputs": "float[batch, 4, 5, 6, 7] x", "outputs": "float[batch, c, h, v, d] y"}
+    found = operators(CONV.format("group = 1"), **volume, **KERNEL | {"w": integers(6, 4, 3, 3, 3)})
     assert found == ["DequantizeLinear", "Conv"]
 
 

@@ -82,8 +82,8 @@ class BlockQuantizedLinear(nn.Module):
         return F.linear(x, weight, self.bias)
 
 
-class IntegerConv2d(nn.Module):
-    """The members of an nn.Conv2d with a weight of integers."""
+class IntegerConv(nn.Module):
+    """The members of an nn.Conv2d, or of an nn.Conv1d with a kernel of `(size,)`, with a weight of integers."""
 
     weight: Tensor
     scale: Tensor
@@ -93,7 +93,7 @@ class IntegerConv2d(nn.Module):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: int | tuple[int, int],
+        kernel_size: int | tuple[int, ...],
         stride: int | tuple[int, int] = 1,
         padding: int | tuple[int, int] = 0,
         dilation: int | tuple[int, int] = 1,
@@ -106,11 +106,11 @@ class IntegerConv2d(nn.Module):
         self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
         size = kernel_size if isinstance(kernel_size, tuple) else (kernel_size, kernel_size)
         shape = (out_channels, in_channels // groups, *size)
-        store_integers(self, shape, (out_channels if per_channel else 1, 1, 1, 1), signed)
+        store_integers(self, shape, (out_channels if per_channel else 1, *(1 for _ in shape[1:])), signed)
         self.bias = nn.Parameter(torch.empty(out_channels)) if bias else None
 
 
-class QuantizedConv2d(IntegerConv2d):
+class QuantizedConv2d(IntegerConv):
     """nn.Conv2d with a weight of integers, which are turned into numbers first."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -118,16 +118,25 @@ class QuantizedConv2d(IntegerConv2d):
         return F.conv2d(x, weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
 
-def conv_in_steps(layer: IntegerConv2d, x: Tensor) -> tuple[Tensor, Tensor]:
+class QuantizedConv1d(IntegerConv):
+    """nn.Conv1d with a weight of integers, which are turned into numbers first."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight = dequantize(self.weight, self.scale, self.zero_point)
+        return F.conv1d(x, weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+def conv_in_steps(layer: IntegerConv, x: Tensor) -> tuple[Tensor, Tensor]:
     """The convolution of integers, which is exact in float64, and what a step of it stands for. The input is quantised
     to the range that it has."""
     x, scale, zero_point = dynamic_quantize(x)
     weight = layer.weight.double() - layer.zero_point
-    x = F.conv2d(x.double() - zero_point, weight, None, layer.stride, layer.padding, layer.dilation, layer.groups)
+    conv = F.conv1d if weight.ndim == 3 else F.conv2d
+    x = conv(x.double() - zero_point, weight, None, layer.stride, layer.padding, layer.dilation, layer.groups)
     return x, scale * layer.scale.squeeze(1)
 
 
-class DynamicQuantizedConv2d(IntegerConv2d):
+class DynamicQuantizedConv2d(IntegerConv):
     """nn.Conv2d that multiplies integers."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -136,7 +145,16 @@ class DynamicQuantizedConv2d(IntegerConv2d):
         return x if self.bias is None else x + self.bias.view(-1, 1, 1)
 
 
-class RoundedBiasConv2d(IntegerConv2d):
+class DynamicQuantizedConv1d(IntegerConv):
+    """nn.Conv1d that multiplies integers."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x, scale = conv_in_steps(self, x)
+        x = x.float() * scale
+        return x if self.bias is None else x + self.bias.view(-1, 1)
+
+
+class RoundedBiasConv2d(IntegerConv):
     """nn.Conv2d that multiplies integers, and adds its bias as an integer, too."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -172,10 +190,13 @@ class IntegerEnds(nn.Module):
 class QLinear(IntegerEnds):
     """nn.Linear from integers to integers."""
 
+    bias: Tensor | None
+
     def __init__(
         self,
         in_features: int,
         out_features: int,
+        bias: bool = True,
         per_channel: bool = False,
         signed: bool = True,
         signed_input: bool = False,
@@ -184,14 +205,16 @@ class QLinear(IntegerEnds):
         super().__init__()
         store_integers(self, (out_features, in_features), (out_features if per_channel else 1, 1), signed)
         store_ends(self, signed_input, signed_output)
+        self.register_buffer("bias", torch.empty(out_features, dtype=torch.int32) if bias else None)
 
     def forward(self, x: Tensor) -> Tensor:
         weight = self.weight.double() - self.zero_point
-        return self.to_output(F.linear(x.double() - self.input_zero_point, weight), self.scale.flatten())
+        bias = None if self.bias is None else self.bias.double()
+        return self.to_output(F.linear(x.double() - self.input_zero_point, weight, bias), self.scale.flatten())
 
 
-class QLinearConv2d(IntegerEnds):
-    """nn.Conv2d from integers to integers."""
+class IntegerConvEnds(IntegerEnds):
+    """The members and the code of a convolution from integers to integers."""
 
     bias: Tensor | None
 
@@ -199,7 +222,7 @@ class QLinearConv2d(IntegerEnds):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: int | tuple[int, int],
+        kernel_size: int | tuple[int, ...],
         stride: int | tuple[int, int] = 1,
         padding: int | tuple[int, int] = 0,
         dilation: int | tuple[int, int] = 1,
@@ -214,7 +237,7 @@ class QLinearConv2d(IntegerEnds):
         self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
         size = kernel_size if isinstance(kernel_size, tuple) else (kernel_size, kernel_size)
         shape = (out_channels, in_channels // groups, *size)
-        store_integers(self, shape, (out_channels if per_channel else 1, 1, 1, 1), signed)
+        store_integers(self, shape, (out_channels if per_channel else 1, *(1 for _ in shape[1:])), signed)
         store_ends(self, signed_input, signed_output)
         self.register_buffer("bias", torch.empty(out_channels, dtype=torch.int32) if bias else None)
 
@@ -222,8 +245,17 @@ class QLinearConv2d(IntegerEnds):
         weight = self.weight.double() - self.zero_point
         bias = None if self.bias is None else self.bias.double()
         x = x.double() - self.input_zero_point
-        x = F.conv2d(x, weight, bias, self.stride, self.padding, self.dilation, self.groups)
+        conv = F.conv1d if weight.ndim == 3 else F.conv2d
+        x = conv(x, weight, bias, self.stride, self.padding, self.dilation, self.groups)
         return self.to_output(x, self.scale.squeeze(1))
+
+
+class QLinearConv1d(IntegerConvEnds):
+    """nn.Conv1d from integers to integers. The size of its kernel is given as `(size,)`."""
+
+
+class QLinearConv2d(IntegerConvEnds):
+    """nn.Conv2d from integers to integers."""
 
 
 class QuantizedEmbedding(nn.Module):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from onnxlift.ir.graph.shapes import elements_of
-from onnxlift.ir.graph.types import FLOATS, Dim, type_of
+from onnxlift.ir.graph.types import NUMBERS, Dim, type_of
 from onnxlift.lifting.code.expr import Ref, bare, variable
 from onnxlift.lifting.modules.statements.size_sources import read_size
 from onnxlift.lifting.ops.operand import Constant, Dims, Operand, Scalar, Tensor, size_of
@@ -117,7 +117,7 @@ def parameter_order(value: ir.Value) -> int:
     masks."""
     if value.dtype == ir.DataType.BOOL or _is_mask(value):
         return 2
-    return 0 if value.dtype in FLOATS else 1
+    return 0 if value.dtype in NUMBERS else 1
 
 
 _MOVES = frozenset({"Cast", "Expand", "Reshape", "Squeeze", "Unsqueeze"})

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping
 
 import onnx_ir as ir
 
-from onnxlift.ir.graph.types import FLOATS
+from onnxlift.ir.graph.types import NUMBERS
 from onnxlift.lifting.code.expr import (
     Attribute,
     Binary,
@@ -299,7 +299,7 @@ class _Inliner:
         """Tell whether `expr` is a further step, and this step's own line could not be `x = self.step(x)`, since `x` is
         read later: `self.output(self.dense(x), x)`."""
         source = next(iter(main_line(step.expr, self.inlined)), None)
-        if called_module(expr) is None or not isinstance(source, ir.Value) or source.dtype not in FLOATS:
+        if called_module(expr) is None or not isinstance(source, ir.Value) or source.dtype not in NUMBERS:
             return False
         return self.last_read[source] > self.place[step]
 

@@ -9,16 +9,17 @@ import numpy as np
 
 from onnxlift.ir.graph.marks import DOMAIN
 from onnxlift.ir.graph.types import DataType
+from onnxlift.lifting.code.expr import Expr, F
 from onnxlift.lifting.ops import weight_shapes
-from onnxlift.lifting.ops.arguments import compact
-from onnxlift.lifting.ops.kernel import kernel
+from onnxlift.lifting.ops.arguments import changed, compact
 from onnxlift.lifting.ops.kinds import LayerKind, signature
 from onnxlift.lifting.ops.layers import Weight, turned
+from onnxlift.lifting.ops.microsoft.integer_functions import integer_function, integer_kind
 from onnxlift.lifting.ops.node import Node, Result
 from onnxlift.lifting.ops.operand import Constant, Tensor
 from onnxlift.lifting.ops.registry import op
 from onnxlift.lifting.ops.standard.layers.conv import CONV_SIGNATURE
-from onnxlift.lifting.ops.standard.layers.quant import aligned, integer_arguments
+from onnxlift.lifting.ops.steps import own
 
 Ints = tuple[int, ...]
 
@@ -45,12 +46,16 @@ def _conv_kind(name: str) -> LayerKind:
     )
 
 
-@op("FakeQuantize", domain=DOMAIN)
-def FakeQuantize(n: Node, x: Tensor, scale: Tensor, zero_point: Tensor | None, *, axis: int = 1) -> Result:
-    """`x` rounded to whole steps of `scale`."""
-    target = DataType.UINT8 if zero_point is None else zero_point.type.dtype
-    zero = None if zero_point is None else aligned(n, x, zero_point, axis, 0)
-    return kernel("fake_quantize")(x, aligned(n, x, scale, axis, 0), *integer_arguments(zero, target))
+def _conv_ends_kind(name: str) -> LayerKind:
+    return LayerKind(
+        name,
+        {**CONV_SIGNATURE, **_STORED, **_ENDS},
+        word="conv",
+        family="convolution",
+        channels=True,
+        steps=STEPS | {*_END_STEPS},
+        shapes=weight_shapes.integer_conv_of_integers,
+    )
 
 
 @op("QuantizedLinear", domain=DOMAIN, layer=_linear_kind("QuantizedLinear"), weights=("weight", "bias"))
@@ -100,18 +105,23 @@ def _linear(
     return n.layer(kind, {"weight": held, **steps, "bias": row}, **sizes, **options)(x)
 
 
-@op("QuantizedConv", domain=DOMAIN, layer=_conv_kind("QuantizedConv2d"), weights=("weight", "bias"))
+@op(
+    "QuantizedConv",
+    domain=DOMAIN,
+    layer=(_conv_kind("QuantizedConv2d"), _conv_kind("QuantizedConv1d")),
+    weights=("weight", "bias"),
+)
 def QuantizedConv(
     n: Node, x: Tensor, weight: Constant, scale: Constant, zero_point: Constant, bias: Constant | None, **windows: Any
 ) -> Result:
-    """A convolution over two axes, with equal pads on both sides."""
-    return _conv(n, "QuantizedConv2d", x, weight, scale, zero_point, bias, **windows)
+    """A convolution over two axes. Pads that differ between both sides are put around `x` first."""
+    return _conv(n, "QuantizedConv", x, weight, scale, zero_point, bias, **windows)
 
 
 @op(
     "DynamicQuantizedConv",
     domain=DOMAIN,
-    layer=(_conv_kind("DynamicQuantizedConv2d"), _conv_kind("RoundedBiasConv2d")),
+    layer=[_conv_kind(name) for name in ("DynamicQuantizedConv2d", "DynamicQuantizedConv1d", "RoundedBiasConv2d")],
     weights=("weight", "bias"),
 )
 def DynamicQuantizedConv(
@@ -127,7 +137,7 @@ def DynamicQuantizedConv(
 ) -> Result:
     """The same with products of integers. `x` is quantised to the range of its values; with `rounds_bias` the bias is
     rounded too."""
-    kind = "RoundedBiasConv2d" if rounds_bias else "DynamicQuantizedConv2d"
+    kind = "RoundedBiasConv" if rounds_bias else "DynamicQuantizedConv"
     return _conv(n, kind, x, weight, scale, zero_point, bias, **windows)
 
 
@@ -140,28 +150,35 @@ def _conv(
     zero_point: Constant,
     bias: Constant | None,
     ends: tuple[dict[str, Weight], dict[str, Any]] = ({}, {}),
+    padding: int = 0,
     *,
-    dilations: Ints = (1, 1),
+    dilations: Ints = (1,),
     group: int = 1,
-    pads: Ints = (0, 0, 0, 0),
-    strides: Ints = (1, 1),
+    pads: Ints = (0,),
+    strides: Ints = (1,),
 ) -> Result:
     out_channels, in_channels, *kernel_size = _sizes(weight)
+    axes = len(kernel_size)
+    data: Expr = x
+    begin, end = (pads[:axes], pads[axes:]) if len(pads) == 2 * axes else (pads, pads)
+    if begin != end:
+        around = tuple(size for sides in zip(reversed(begin), reversed(end), strict=True) for size in sides)
+        data, begin = F.pad(x, around, **changed({"value": padding}, value=0)), (0,)
     steps, options = _steps(n, weight, scale, zero_point, out_channels)
     return n.layer(
-        kind,
+        f"{kind}{axes}d",
         {"weight": weight, **steps, **ends[0], "bias": None if bias is None else n.vector(bias)},
         in_channels=in_channels * group,
         out_channels=out_channels,
-        kernel_size=compact(tuple(kernel_size)),
+        kernel_size=compact(tuple(kernel_size)) if axes == 2 else (*kernel_size,),
         stride=compact(tuple(strides)),
-        padding=compact(tuple(pads[:2])),
+        padding=compact(tuple(begin)),
         dilation=compact(tuple(dilations)),
         groups=group,
         bias=bias is not None,
         **options,
         **ends[1],
-    )(x)
+    )(data)
 
 
 @op(
@@ -169,7 +186,7 @@ def _conv(
     domain=DOMAIN,
     layer=LayerKind(
         "QLinear",
-        signature("in_features", "out_features", **_STORED, **_ENDS),
+        signature("in_features", "out_features", bias=True, **_STORED, **_ENDS),
         word="linear",
         family="linear",
         steps=STEPS | {*_END_STEPS},
@@ -189,26 +206,52 @@ def IntegerLinear(
     output_zero_point: Constant,
 ) -> Result:
     """A product of integers with a matrix of integers that gives integers."""
-    in_features, out_features = _sizes(weight)
-    held = n.weight(weight, turned, (out_features, in_features))
+    ends = (input_scale, input_zero_point, output_scale, output_zero_point)
+    return integer_linear(n, x, weight, scale, zero_point, ends, None, False)
+
+
+def integer_linear(
+    n: Node,
+    x: Tensor,
+    weight: Constant,
+    scale: Constant,
+    zero_point: Constant,
+    ends: Sequence[Constant],
+    bias: Constant | None,
+    transposed: bool,
+) -> Result:
+    """Return a layer from integers to integers; `transposed` if the weight is stored as (out, in)."""
+    rows, columns = _sizes(weight)
+    out_features, in_features = (rows, columns) if transposed else (columns, rows)
+    held = n.weight(weight) if transposed else n.weight(weight, turned, (out_features, in_features))
     steps, options = _steps(n, weight, scale, zero_point, out_features)
-    sizes = {"in_features": in_features, "out_features": out_features}
-    end_steps, signs = _ends(n, (input_scale, input_zero_point, output_scale, output_zero_point))
-    return n.layer("QLinear", {"weight": held, **steps, **end_steps}, **sizes, **options, **signs)(x)
+    sizes = {"in_features": in_features, "out_features": out_features, "bias": bias is not None}
+    end_steps, signs = _ends(ends)
+    row = None if bias is None else n.vector(bias)
+    return n.layer("QLinear", {"weight": held, **steps, **end_steps, "bias": row}, **sizes, **options, **signs)(x)
+
+
+@op("IntegerMatMul", domain=DOMAIN, layer=integer_kind("QLinearMatMul", "matmul"))
+def IntegerMatMul(
+    n: Node,
+    a: Tensor,
+    b: Tensor,
+    a_scale: Constant,
+    a_zero_point: Constant,
+    b_scale: Constant,
+    b_zero_point: Constant,
+    y_scale: Constant,
+    y_zero_point: Constant,
+) -> Result:
+    """A product of two matrices of integers, neither of which is a weight."""
+    scales, zeros = (a_scale, b_scale, y_scale), (a_zero_point, b_zero_point, y_zero_point)
+    return integer_function(n, "QLinearMatMul", (a, b), scales, zeros)
 
 
 @op(
     "IntegerConv",
     domain=DOMAIN,
-    layer=LayerKind(
-        "QLinearConv2d",
-        {**CONV_SIGNATURE, **_STORED, **_ENDS},
-        word="conv",
-        family="convolution",
-        channels=True,
-        steps=STEPS | {*_END_STEPS},
-        shapes=weight_shapes.integer_conv_of_integers,
-    ),
+    layer=[_conv_ends_kind(name) for name in ("QLinearConv2d", "QLinearConv1d")],
     weights=("weight", "bias"),
 )
 def IntegerConv(
@@ -224,14 +267,15 @@ def IntegerConv(
     bias: Constant | None,
     **windows: Any,
 ) -> Result:
-    """A convolution of integers that gives integers, over two axes, with equal pads on both sides."""
-    ends = _ends(n, (input_scale, input_zero_point, output_scale, output_zero_point))
-    return _conv(n, "QLinearConv2d", x, weight, scale, zero_point, bias, ends, **windows)
+    """A convolution of integers that gives integers, over two axes."""
+    ends = _ends((input_scale, input_zero_point, output_scale, output_zero_point))
+    padding = int(input_zero_point.const.reshape(()))
+    return _conv(n, "QLinearConv", x, weight, scale, zero_point, bias, ends, padding, **windows)
 
 
-def _ends(n: Node, ends: Sequence[Constant]) -> tuple[dict[str, Weight], dict[str, Any]]:
+def _ends(ends: Sequence[Constant]) -> tuple[dict[str, Weight], dict[str, Any]]:
     """Return the scales and zero points of what a layer takes and gives, and the constructor's arguments about them."""
-    steps = {name: n.weight(end, _only, ()) for name, end in zip(_END_STEPS, ends, strict=True)}
+    steps = {name: own([end], (), end.type.dtype or DataType.FLOAT) for name, end in zip(_END_STEPS, ends, strict=True)}
     signs = (zero.type.dtype == DataType.INT8 for zero in ends[1::2])
     return steps, dict(zip(_ENDS, signs, strict=True))
 

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnxlift.ir.editing.edit import Edit
 from onnxlift.ir.graph.constants import constant
 from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.origin.names import is_counted_weight
 
 Array = np.ndarray[Any, Any]
 
@@ -58,7 +59,9 @@ def scale_channels(edit: Edit, convolution: ir.Node, node: ir.Node, factor: Arra
     inputs = [
         convolution.inputs[0],
         _changed(edit, value, new_weight),
-        edit.constant(f"{value.name}.bias", new_bias) if bias_value is None else _changed(edit, bias_value, new_bias),
+        edit.constant(_bias_name(value.name or ""), new_bias)
+        if bias_value is None
+        else _changed(edit, bias_value, new_bias),
     ]
     edit.replace(node, convolution.op_type, inputs, convolution.attributes.values(), named_by=convolution)
     edit.drop(convolution)
@@ -71,3 +74,11 @@ def _changed(edit: Edit, value: ir.Value, array: Array) -> ir.Value:
         return edit.constant(value.name or "weight", array)
     value.const_value = ir.Tensor(array, name=value.name)
     return value
+
+
+def _bias_name(weight: str) -> str:
+    """Return the name for the bias of a convolution by that of its weight. Only a weight with the name of a key in a
+    state dict gives its bias such a name: whoever lifts the result takes these for the original's."""
+    if is_counted_weight(weight):
+        return weight.replace(".w_", ".b_")
+    return f"{weight.removesuffix('weight')}bias" if weight.endswith(".weight") else f"{weight}_bias"

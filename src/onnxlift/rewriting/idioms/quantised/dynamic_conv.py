@@ -56,7 +56,7 @@ def _layer(edit: Edit, node: ir.Node, numbers: ir.Value, step: ir.Value) -> bool
     if dynamic is None or zero is not dynamic.outputs[2] or attributes is None:
         return False
     for range_step, scale in both_orders(scales):
-        stored = checked(edit, weight, scale, weight_zero, axis=None, axes=4)
+        stored = checked(edit, weight, scale, weight_zero, None, 3, 4)
         if range_step is not dynamic.outputs[1] or stored is None:
             continue
         if bias is None or shape_of(bias.held) == (_channels(product),):

@@ -46,11 +46,16 @@ def run(model: ir.Model) -> int:
     )
 
 
+def dynamic_layers(model: ir.Model) -> int:
+    """Make layers of products of integers alone; return how many."""
+    return sweep(model, {"Mul": _dynamic_linear})
+
+
 def _linear(edit: Edit, node: ir.Node) -> None:
     x, weight, bias = (*node.inputs, None)[:3]
     transposed = attribute(node, "transB", 0)
     plain = attribute(node, "transA", 0) == 0 and attribute(node, "alpha", 1.0) == attribute(node, "beta", 1.0) == 1.0
-    stored = _stored(edit, weight, axis=0 if transposed else 1, axes=2)
+    stored = _stored(edit, weight, 0 if transposed else 1, 2)
     if stored is None or not plain or x is None:
         return
     if bias is not None and not is_bias(bias, _outputs(stored[0], transposed), 2):
@@ -63,7 +68,7 @@ def _linear(edit: Edit, node: ir.Node) -> None:
 
 def _conv(edit: Edit, node: ir.Node) -> None:
     x, weight, bias = (*node.inputs, None)[:3]
-    stored, attributes = _stored(edit, weight, axis=0, axes=4), windows(node)
+    stored, attributes = _stored(edit, weight, 0, 3, 4), windows(node)
     if stored is None or x is None or attributes is None:
         return
     if bias is not None and not is_bias(bias, _outputs(stored[0], transposed=1), 1):
@@ -85,7 +90,7 @@ def _embedding(edit: Edit, node: ir.Node) -> None:
     if attribute(gather, "axis", 0) not in (0, -2) or not rank(indices):
         return
     # Along the rows, only a table that is dequantised as a whole has its scales in their order.
-    stored = _parameters(edit, table, dequantize, axis=0 if gather is node else None, axes=2)
+    stored = _parameters(edit, table, dequantize, 0 if gather is node else None, 2)
     if stored is not None:
         edit.replace(node, "QuantizedEmbedding", [*stored, indices], domain=DOMAIN, named_by=gather)
         drop_unused(edit, [inner])
@@ -105,7 +110,7 @@ def _dynamic_linear(edit: Edit, node: ir.Node) -> None:
         if dynamic is None or zero is not dynamic.outputs[2]:
             continue
         for first, scale in both_orders(scales):
-            stored = checked(edit, weight, scale, weight_zero, axis=1, axes=2)
+            stored = checked(edit, weight, scale, weight_zero, 1, 2)
             if first is dynamic.outputs[1] and stored is not None:
                 inputs = [dynamic.inputs[0], *stored]
                 edit.replace(node, "DynamicQuantizedLinear", inputs, domain=DOMAIN, named_by=product)
@@ -137,19 +142,19 @@ def _transposed(transposed: int) -> list[ir.Attr]:
     return [ir.AttrInt64("transposed", 1)] if transposed else []
 
 
-def _stored(edit: Edit, value: ir.Value | None, axis: int, axes: int) -> list[ir.Value] | None:
+def _stored(edit: Edit, value: ir.Value | None, axis: int, *axes: int) -> list[ir.Value] | None:
     """Return integers, scale and zero point of a dequantised weight."""
     dequantize = made_by(edit, value, "DequantizeLinear")
-    return None if dequantize is None else _parameters(edit, dequantize.inputs[0], dequantize, axis, axes)
+    return None if dequantize is None else _parameters(edit, dequantize.inputs[0], dequantize, axis, *axes)
 
 
 def _parameters(
-    edit: Edit, integers: ir.Value | None, dequantize: ir.Node, axis: int | None, axes: int
+    edit: Edit, integers: ir.Value | None, dequantize: ir.Node, axis: int | None, *axes: int
 ) -> list[ir.Value] | None:
     _, scale, zero = (*dequantize.inputs, None)[:3]
     if dequantize.attributes.keys() - {"axis"}:
         return None
-    given = attribute(dequantize, "axis", 1)
-    if given is None or (rank(scale) and shape_of(scale) != (1,) and given % axes != axis):
+    given, count = attribute(dequantize, "axis", 1), rank(integers)
+    if given is None or not count or (rank(scale) and shape_of(scale) != (1,) and given % count != axis):
         return None
-    return checked(edit, integers, scale, zero, axis, axes)
+    return checked(edit, integers, scale, zero, axis, *axes)

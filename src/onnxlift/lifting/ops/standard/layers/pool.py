@@ -12,7 +12,7 @@ from onnxlift.lifting.code.expr import Expr, F, builtin, torch
 from onnxlift.lifting.ops.arguments import changed, compact, trimmed
 from onnxlift.lifting.ops.kernel import kernel
 from onnxlift.lifting.ops.kinds import ranked, signature
-from onnxlift.lifting.ops.node import Node, Result, Unpack
+from onnxlift.lifting.ops.node import Node, Result, Unpack, torch_dtype
 from onnxlift.lifting.ops.operand import Dims, Tensor, size_of
 from onnxlift.lifting.ops.registry import op
 from onnxlift.lifting.ops.window import Ints, Window, empty_result, window
@@ -50,11 +50,11 @@ def MaxPool(
         return empty
     if _fits_torch(own):
         options = {"padding": compact(own.begin or ()), "dilation": compact(own.dilation), "ceil_mode": ceil}
-        return n.layer(f"MaxPool{own.rank}d", **_kernel_and_stride(own), **options)(X)
+        return _called(n.layer(f"MaxPool{own.rank}d", **_kernel_and_stride(own), **options), X, X)
     if own.rank <= 3 and not ceil:
         lowest = LOWEST.get(X.type.dtype or DataType.FLOAT, float("-inf"))
         layer = n.layer(f"MaxPool{own.rank}d", **_kernel_and_stride(own), dilation=compact(own.dilation))
-        return layer(own.pad(X, lowest))
+        return _called(layer, own.pad(X, lowest), X)
     return kernel("max_pool")(X, **_described(X, own), **changed({"ceil_mode": ceil}, ceil_mode=False))
 
 
@@ -116,6 +116,14 @@ def LpPool(
         stride = changed({"stride": own.stride}, stride=own.kernel)
         return function(X, p, compact(own.kernel), **{name: compact(value) for name, value in stride.items()})
     return kernel("lp_pool")(X, p, **_described(X, own), **changed({"ceil_mode": ceil}, ceil_mode=False))
+
+
+def _called(layer: Any, x: Expr, like: Tensor) -> Expr:
+    """Return a max pooling of `x`, in floats if it is of bytes: of these PyTorch counts the places in a byte, and
+    refuses an image of more. Sound because float32 has every byte."""
+    if like.type.dtype not in LOWEST:
+        return layer(x)  # type: ignore[no-any-return]
+    return layer(x.float()).to(torch_dtype(like.type.dtype))  # type: ignore[no-any-return]
 
 
 def _fits_torch(own: Window) -> bool:

@@ -27,9 +27,8 @@ import torch
 import torch._inductor.compile_fx  # what comes next cannot be imported before it
 from torch._inductor.codegen import cpp_gemm_template
 from torch._inductor.codegen.cpp_micro_gemm import CppMicroGemmFP32Vec
-from torch._inductor.codegen.cpp_template_kernel import CppTemplateCaller
 from torch._inductor.cpu_vec_isa import VecAVX512, pick_vec_isa
-from torch._inductor.select_algorithm import AlgorithmSelectorCache
+from torch._inductor.select_algorithm import AlgorithmSelectorCache, ExternKernelCaller
 
 SETTINGS: Mapping[str, Any] = {"max_autotune_gemm": True, "max_autotune_gemm_backends": "CPP,ATEN"}
 """Generated products are among the choices."""
@@ -78,5 +77,5 @@ def generated_products() -> Iterator[None]:
 def _preferred(choices: list[Any], inputs: list[Any]) -> list[Any]:
     """Return the choices that remain: the generated product for float32, and the library's for others."""
     is_generated = all(each.get_dtype() == torch.float32 for each in inputs)
-    found = [choice for choice in choices if isinstance(choice, CppTemplateCaller) == is_generated]
+    found = [choice for choice in choices if isinstance(choice, ExternKernelCaller) != is_generated]
     return found[:1] if is_generated and found else found or choices

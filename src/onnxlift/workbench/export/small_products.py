@@ -45,14 +45,14 @@ def _is_small(node: Node) -> bool:
         return False
     if node.target is aten.linear.default:
         return prod(x[:-1]) == 1
-    options = _arguments(node)
+    options = arguments_of(node)
     is_plain = options["groups"] == 1 and not any(_numbers(options["padding"]))
     return is_plain and prod(weight[2:]) == 1 and prod((x[0], *x[2:])) == 1 and len(x) == len(weight)
 
 
 def _rewrite(graph: Graph, node: Node) -> None:
     x, weight = node.args[:2]
-    bias = _arguments(node)["bias"]
+    bias = arguments_of(node)["bias"]
     matrix = [*(_shape(weight) or ())[:2]]
 
     def call(operator: Any, *arguments: Any) -> Node:
@@ -76,7 +76,7 @@ def _shape(value: object) -> tuple[int, ...] | None:
     return tuple(sizes) if sizes and all(isinstance(size, int) for size in sizes) else None
 
 
-def _arguments(node: Node) -> dict[str, Any]:
+def arguments_of(node: Node) -> dict[str, Any]:
     """Return what a node is called with, defaults included."""
     assert isinstance(node.target, torch._ops.OpOverload)
     parameters = node.target._schema.arguments

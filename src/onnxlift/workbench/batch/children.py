@@ -55,16 +55,25 @@ class Limits:
         return cls(seconds, memory if memory is not None else share)
 
 
+Waiting = tuple[int, dict[str, Any], int]
+"""A task that waits: its number, what it says, and which try this is."""
+Begun = tuple[dict[str, Any], int]
+
+
 class Children:
     """Does tasks in children of a server, which is started when it is first needed. It ends with the `with` block."""
 
-    def __init__(self, call: str, modules: Sequence[str] = (), jobs: int = 1, expected: int = 0) -> None:
+    def __init__(
+        self, call: str, modules: Sequence[str] = (), jobs: int = 1, expected: int = 0, *, ahead: bool = True
+    ) -> None:
         self.call = call
         """What all tasks ask for: "look" or "work"."""
         self.modules = list(modules)
         self.jobs = jobs
         self.expected = expected
         """The number of tasks that will come, if it is more than those of a call."""
+        self.ahead = ahead
+        """Whether the next task is begun while a caller still does something about the one before."""
         self._rounds = 0
         self._server: subprocess.Popen[bytes] | None = None
 
@@ -79,15 +88,11 @@ class Children:
     def run(self, tasks: Sequence[Mapping[str, Any]], limits: Limits) -> Iterator[tuple[int, Ended]]:
         """Do the tasks, `jobs` at a time, and yield the number of each with how it has ended, as they end."""
         self._rounds = min(max(len(tasks), self.expected) // MODELS_A_WARM_UP, MOST_WARM_UPS)
-        waiting = deque((number, dict(task), 1) for number, task in enumerate(tasks))
-        running: dict[int, tuple[dict[str, Any], int]] = {}
+        waiting: deque[Waiting] = deque((number, dict(task), 1) for number, task in enumerate(tasks))
+        running: dict[int, Begun] = {}
         while waiting or running:
             try:
-                while waiting and len(running) < self.jobs:
-                    number, task, tries = waiting.popleft()
-                    running[number] = task, tries
-                    told = {"call": self.call, "number": number, "seconds": limits.seconds, "memory": limits.memory}
-                    self._send({**task, **told})
+                self._begin(waiting, running, limits)
                 answer = self._answer()
             except (BrokenPipeError, EOFError):
                 self.close()
@@ -100,8 +105,19 @@ class Children:
                 continue
             number = answer.pop("number")
             if running.pop(number, None) is not None:
+                if self.ahead:
+                    with suppress(BrokenPipeError):  # what was begun is begun again
+                        self._begin(waiting, running, limits)
                 lines = tuple(json.loads(line) for line in answer.pop("lines"))
                 yield number, Ended(lines, **answer)
+
+    def _begin(self, waiting: deque[Waiting], running: dict[int, Begun], limits: Limits) -> None:
+        """Send the server as many tasks as may be at work."""
+        while waiting and len(running) < self.jobs:
+            number, task, tries = waiting.popleft()
+            running[number] = task, tries
+            told = {"call": self.call, "number": number, "seconds": limits.seconds, "memory": limits.memory}
+            self._send({**task, **told})
 
     def run_one(self, task: Mapping[str, Any], limits: Limits) -> Ended:
         """Do one task."""

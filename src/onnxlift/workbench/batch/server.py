@@ -1,10 +1,11 @@
 """The program that works on models: `python -m onnxlift.workbench.batch.server`.
 
-    batch ─▶ server, which has imported all that the steps need ─▶ a fork for each model ─▶ forks that run it
+    batch ─▶ server, which has imported all that the steps need ─▶ forks that work on models ─▶ forks that run them
 
 It reads a line of JSON that says what to import, then one for each task, and answers each with a line. A task is done
-in a forked child with limits: whatever a model does to its child, the server goes on. When its input ends, because
-whoever has started it has finished or was killed, it ends all children and itself.
+in a forked child with limits (child.py): whatever a model does to its child, the server goes on, and another child
+takes its place. When its input ends, because whoever has started it has finished or was killed, it ends all children
+and itself.
 """
 
 from __future__ import annotations
@@ -13,95 +14,25 @@ import gc
 import json
 import os
 import select
-import shutil
 import signal
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from onnxlift.sizes import format_bytes
-from onnxlift.verification.children.child import tail
-from onnxlift.verification.children.forking import allow_forks
-from onnxlift.verification.children.processes import describe_exit, family_memory, fork, kill_family, kill_group
+from .child import UNCERTAIN, WORK, Child, Running
 
 POLL_SECONDS = 0.1
-WORK: dict[str, str] = {"look": "onnxlift.workbench.batch.look", "work": "onnxlift.workbench.batch.work"}
-"""What a task can ask for: a function of the same name in this module."""
-LOG, TOLD = "log.txt", "told.jsonl"
-
-
-@dataclass
-class Child:
-    """A child at work: the folder for its files, what it may take, and what it has taken."""
-
-    number: int
-    pid: int
-    folder: Path
-    begin: float
-    seconds: float
-    memory: int
-    leftovers: str
-    peak: int = 0
-    problem: tuple[str, str] | None = None
-    """What it was ended for: a word, and what to say."""
-
-    def watch(self) -> None:
-        """End the child if it takes more than it may."""
-        if self.problem is not None:
-            return
-        used = family_memory(self.pid)
-        self.peak = max(self.peak, used)
-        if time.monotonic() - self.begin > self.seconds:
-            self.problem = "timeout", f"it did not finish within {self.seconds:g} seconds: raise the limit (timeout)."
-        elif used > self.memory:
-            most = format_bytes(self.memory)
-            self.problem = "memory", f"it took more than {most} of memory: raise the limit (memory), or use fewer jobs."
-        if self.problem is not None:
-            kill_family(self.pid)
-
-    def ended(self, code: int) -> dict[str, Any]:
-        """Return the answer to the task, now that the child has ended, and remove its files."""
-        kill_group(self.pid)
-        told = (self.folder / TOLD).read_text(encoding="utf-8") if (self.folder / TOLD).exists() else ""
-        kind, text = self.problem or ("", "")
-        if not kind and code:
-            told_by_kernel = " The kernel does that if memory runs out." if code == -signal.SIGKILL else ""
-            kind, text = "crash", f"it crashed ({describe_exit(code)}).{told_by_kernel}{tail(self.folder / LOG)}"
-        shutil.rmtree(self.folder, ignore_errors=True)
-        if kind and self.leftovers:
-            _remove_leftovers(Path(self.leftovers))
-        return {
-            "number": self.number,
-            "lines": [line for line in told.split("\n")[:-1] if line],
-            "kind": kind,
-            "text": text,
-            "seconds": time.monotonic() - self.begin,
-            "peak": self.peak,
-        }
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Remove what a child that was killed has not finished writing: hidden folders in that of its model."""
-    if folder.is_dir():
-        for each in folder.glob(".*"):
-            if each.is_dir() and not each.is_symlink():
-                shutil.rmtree(each, ignore_errors=True)
-        with suppress(OSError):
-            folder.rmdir()  # if there is nothing else in it
 
 
 class Server:
-    """Forks a child for each task that it reads, and answers when the child has ended."""
+    """Gives each task that it reads to a child, forks one if none is idle, and answers when the task is done."""
 
     def __init__(self, requests: int, answers: int) -> None:
         self.requests, self.answers = requests, answers
-        self.children: dict[int, Child] = {}
+        self.children: list[Child] = []
         self.unread = b""
         self.woken, wakes = os.pipe()
         os.set_blocking(wakes, False)
@@ -112,22 +43,20 @@ class Server:
         """Serve until the requests end."""
         try:
             while True:
-                ready, _, _ = select.select(
-                    [self.requests, self.woken], [], [], POLL_SECONDS if self.children else None
-                )
+                busy = [child for child in self.children if child.running is not None]
+                heard = [child.files[1] for child in busy]
+                ready, _, _ = select.select([self.requests, self.woken, *heard], [], [], POLL_SECONDS if busy else None)
                 if self.woken in ready:
                     os.read(self.woken, 4096)
                 if self.requests in ready and not self._read():
                     return
-                self._reap()
-                for child in self.children.values():
-                    child.watch()
+                for child in list(self.children):
+                    self._look_after(child)
         finally:
-            for child in self.children.values():
-                kill_family(child.pid)
-                shutil.rmtree(child.folder, ignore_errors=True)
-                if child.leftovers:
-                    _remove_leftovers(Path(child.leftovers))
+            for child in self.children:
+                child.end()
+                if child.running is not None:
+                    child.running.remove(unfinished=True)
 
     def _read(self) -> bool:
         """Start what is asked for; return False if nothing more will be."""
@@ -137,38 +66,52 @@ class Server:
             self._start(json.loads(line))
         return bool(data)
 
-    def _start(self, task: Mapping[str, Any]) -> None:
-        folder = Path(tempfile.mkdtemp(prefix="onnxlift-batch-"))
-        begin = time.monotonic()
-        with (folder / LOG).open("wb") as log:
-            pid = fork(lambda: self._in_child(task, folder), log.fileno())
-        limits = float(task["seconds"]), int(task["memory"])
-        self.children[pid] = Child(task["number"], pid, folder, begin, *limits, leftovers=task.get("folder", ""))
+    def _start(self, task: Mapping[str, Any], *, fresh: bool = False) -> None:
+        """Give a task to an idle child, or to a new one."""
+        running = Running.of(task)
+        idle = next((child for child in self.children if child.running is None), None)
+        if idle is not None and not fresh:
+            idle.send(running)
+            return
+        ours = [self.requests, self.answers, self.woken, *(file for child in self.children for file in child.files)]
+        self.children.append(Child(running, ours))
 
-    def _in_child(self, task: Mapping[str, Any], folder: Path) -> None:
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        for each in (self.requests, self.answers, self.woken):
-            os.close(each)
-        os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
-        allow_forks()
-        run: Callable[..., None] = getattr(import_module(WORK[task["call"]]), task["call"])
-        with (folder / TOLD).open("a", encoding="utf-8") as file:
+    def _look_after(self, child: Child) -> None:
+        """Answer if a child has finished its task or has ended, and end it if it takes too much, or has had its day."""
+        found, status = os.waitpid(child.pid, os.WNOHANG)
+        running = child.running
+        if running is not None and child.has_finished():
+            if not found:
+                running.measure(child.pid)
+            is_spent = bool(found) or child.is_spent()
+            child.running = None
+            if is_spent:
+                self._let_go(child, ended=bool(found))
+            self._answer(running.finished())
+        elif found:
+            self._let_go(child, ended=True)
+            if running is not None:
+                self._answer_for(running, os.waitstatus_to_exitcode(status), child.is_fresh)
+        elif running is not None:
+            running.watch(child.pid)
 
-            def tell(told: Mapping[str, Any]) -> None:
-                file.write(f"{json.dumps(told, default=str)}\n")
-                file.flush()
+    def _let_go(self, child: Child, *, ended: bool) -> None:
+        """Have no more to do with a child, which is ended first if it has not `ended`."""
+        if not ended:
+            child.end()
+            os.waitpid(child.pid, 0)
+        self.children.remove(child)
+        child.bury()
 
-            run(task, tell)
+    def _answer_for(self, running: Running, code: int, is_fresh: bool) -> None:
+        """Answer for a task whose child has ended, or try it again if an earlier task may be to blame."""
+        answer = running.ended(code)
+        if answer["kind"] in UNCERTAIN and not is_fresh:
+            self._start(running.task, fresh=True)
+        else:
+            self._answer(answer)
 
-    def _reap(self) -> None:
-        for pid, child in list(self.children.items()):
-            found, status = os.waitpid(pid, os.WNOHANG)
-            if found:
-                del self.children[pid]
-                self._answer(child.ended(os.waitstatus_to_exitcode(status)))
-
-    def _answer(self, answer: Mapping[str, Any]) -> None:
+    def _answer(self, answer: dict[str, Any]) -> None:
         data = memoryview(json.dumps(answer).encode() + b"\n")
         while data:
             data = data[os.write(self.answers, data) :]

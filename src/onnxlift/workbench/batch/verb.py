@@ -32,7 +32,7 @@ def batch(
     force: bool = False,
     on_row: OnRow | None = None,
 ) -> BatchReport:
-    """Take many models through the same steps, each in a child process of its own, and return a report.
+    """Take many models through the same steps, in child processes with limits, and return a report.
 
     `config` is a YAML file, or a mapping of the same form. What is done stays done: started again, a batch works only
     on models that it has not finished, or whose file, steps, options or versions of packages have changed. With
@@ -98,7 +98,7 @@ def _kept(plan: Plan, records: Records, *, retry: bool, force: bool) -> tuple[li
 def _runner(settings: Config, dask: str | None) -> Children | Cluster:
     packages = needed_packages(settings.steps)
     if dask is None:
-        return Children("work", packages, settings.jobs)
+        return Children("work", packages, settings.jobs, ahead=settings.on_error != "stop")
     return Cluster(dask, packages, settings.memory)
 
 

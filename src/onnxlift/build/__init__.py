@@ -9,7 +9,9 @@
     net = build.model([x], {"probs": y}, opset=17)
     net(x=array)["probs"]; net.save("net.onnx"); onnxlift.lift(net)
 
-For those who write layers on top of it:
+`build.nn` has layers and networks of them, `build.init` their first numbers.
+
+For those who write layers of their own:
 
 - `with build.scope("conv1", "Conv2d"):` nodes made inside lie in the module `conv1` of that class, below the modules
   around; the whole model is `build.scope("", "ResNet")`. A name may have dots (`layers.0`).
@@ -24,6 +26,9 @@ For those who write layers on top of it:
 """
 
 from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from .control import if_, loop, scan
 from .custom import custom
@@ -46,10 +51,12 @@ __all__ = [
     "custom",
     "function",
     "if_",
+    "init",
     "inline",
     "input",
     "loop",
     "model",
+    "nn",
     "op",
     "opset",
     "opsets",
@@ -61,3 +68,16 @@ __all__ = [
 ]
 
 from . import op
+
+if TYPE_CHECKING:
+    from . import init, nn
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("init", "nn"):  # layers are imported when they are first used: operators do without them
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -55,7 +55,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class _Scopes:
+class Scopes:
     """The modules around, from the outermost: their paths and their classes."""
 
     paths: tuple[str, ...] = ()
@@ -67,9 +67,9 @@ class _Scopes:
     def path(self) -> str:
         return self.paths[-1] if self.paths else ""
 
-    def within(self, name: str, class_name: str) -> _Scopes:
+    def within(self, name: str, class_name: str) -> Scopes:
         path = f"{self.path}.{name}" if self.path and name else name or self.path
-        return _Scopes(
+        return Scopes(
             (*self.paths, path),
             (*self.classes, class_name),
             f"{self.names_text}{path!r}, ",
@@ -77,11 +77,12 @@ class _Scopes:
         )
 
 
-_NO_SCOPES = _Scopes()
+_NO_SCOPES = Scopes()
 
 _opsets: ContextVar[Mapping[str, int]] = ContextVar("opsets", default=DEFAULT_OPSETS)
-_scopes: ContextVar[_Scopes] = ContextVar("scopes", default=_NO_SCOPES)
+_scopes: ContextVar[Scopes] = ContextVar("scopes", default=_NO_SCOPES)
 _block: ContextVar[Block | None] = ContextVar("block", default=None)
+_seed: ContextVar[int] = ContextVar("seed", default=0)
 _order = count()
 _sizes = count()
 
@@ -91,7 +92,7 @@ def opsets() -> Mapping[str, int]:
     return _opsets.get()
 
 
-def scopes() -> _Scopes:
+def scopes() -> Scopes:
     return _scopes.get()
 
 
@@ -110,7 +111,7 @@ def fresh_size() -> str:
     return f"unk__{next(_sizes)}"
 
 
-class _Context:
+class Context:
     """A value of a context variable that is in force within a `with`."""
 
     def __init__(self, variable: ContextVar[Any], value: Any) -> None:
@@ -134,7 +135,7 @@ def opset(
     ml: int | None = None,
     training: int | None = None,
     domains: Mapping[str, int] | None = None,
-) -> _Context:
+) -> Context:
     """Let operators be those of these opsets within a `with`: `with build.opset(17, ml=3): ...`.
 
     What is not named stays as it is around. `domains` has the versions of other domains, by name."""
@@ -144,7 +145,7 @@ def opset(
         named["" if domain == "ai.onnx" else domain] = number
     for domain, number in named.items():
         check_opset(domain, number)
-    return _Context(_opsets, {**opsets(), **named})
+    return Context(_opsets, {**opsets(), **named})
 
 
 def check_opset(domain: str, number: Any) -> None:
@@ -155,27 +156,42 @@ def check_opset(domain: str, number: Any) -> None:
         raise BuildError(f"there is no opset {number!r} of {domain or 'ai.onnx'}; the installed onnx has {most}.")
 
 
-def in_opsets(versions: Mapping[str, int]) -> _Context:
+def in_opsets(versions: Mapping[str, int]) -> Context:
     """Let exactly these opsets be in force within a `with`."""
-    return _Context(_opsets, versions)
+    return Context(_opsets, versions)
 
 
-def in_block(inner: Block | None) -> _Context:
+def in_block(inner: Block | None) -> Context:
     """Let nodes belong to this body within a `with`."""
-    return _Context(_block, inner)
+    return Context(_block, inner)
 
 
-def scope(name: str, class_name: str = "") -> _Context:
+def scope(name: str, class_name: str = "") -> Context:
     """Let nodes and parameters lie in the module `name` of the class `class_name` within a `with`.
 
     Scopes nest: `block2` and in it `conv1` give `block2.conv1`. The name of the whole model is empty. Lifting finds the
     modules and their classes by what is noted here."""
-    return _Context(_scopes, scopes().within(name, class_name))
+    return Context(_scopes, scopes().within(name, class_name))
 
 
-def outside_scopes() -> _Context:
+def in_scopes(around: Scopes) -> Context:
+    """Let nodes lie in exactly these modules within a `with`."""
+    return Context(_scopes, around)
+
+
+def seed() -> int:
+    """Return the seed of parameters that are made now."""
+    return _seed.get()
+
+
+def seeded(number: int) -> Context:
+    """Let parameters that are made within a `with` have this seed."""
+    return Context(_seed, int(number))
+
+
+def outside_scopes() -> Context:
     """Let nodes lie in no module within a `with`."""
-    return _Context(_scopes, _NO_SCOPES)
+    return Context(_scopes, _NO_SCOPES)
 
 
 @dataclass(slots=True)

@@ -3,8 +3,8 @@ scoreboard agree with the code.
 
 A block of Python is executed. One that is marked `lift=NAME` is, to the letter, what the model of that name is lifted
 to. A block that is marked `console` is a command a line. (The guide to fine-tuning is run by test_finetuning.py, that
-to production by test_production.py, the reference of building by build/test_reference.py, the examples of
-CONTRIBUTING.md by test_contributing.py.)
+to production by test_production.py, the pages on building by build/test_reference.py, the examples of CONTRIBUTING.md
+by test_contributing.py.)
 """
 
 from __future__ import annotations

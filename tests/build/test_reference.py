@@ -1,4 +1,4 @@
-"""docs/building-reference.md is true: its code gives what it says, and its mistakes have the messages that it shows."""
+"""The pages on building are true: their code gives what they say, and their mistakes have the messages they show."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ import pytest
 
 from onnxlift import build
 
-PAGE = (Path(__file__).parents[2] / "docs" / "building-reference.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```(python|python raises|text)\n(.*?)```", PAGE, re.DOTALL)
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = {name: (DOCS / name).read_text(encoding="utf-8") for name in ("building-reference.md", "building.md")}
 
 
 def test_what_the_page_describes_is_there() -> None:
-    names = re.findall(r"^::: (\S+)$", PAGE, re.MULTILINE)
+    names = re.findall(r"^::: (\S+)$", PAGES["building-reference.md"], re.MULTILINE)
     assert len(names) > 10 and all(pkgutil.resolve_name(name) for name in names)
 
 
-def test_the_page_is_true() -> None:
+@pytest.mark.parametrize("page", PAGES)
+def test_the_page_is_true(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     told = ""
-    for kind, code in BLOCKS:
+    for kind, code in re.findall(r"```(python|python raises|python title=\S+|text)\n(.*?)```", PAGES[page], re.DOTALL):
         if kind == "text":
             assert code.strip() == told
         elif kind == "python raises":

@@ -30,23 +30,29 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .bodies import body, keep
 from .control import if_, loop, scan
 from .custom import custom
 from .errors import BuildError
 from .functions import function
 from .inlining import Inlined, inline
-from .model import Model, model
+from .model import Header, Model, model
 from .state import DEFAULT_OPSET, opset, opsets, scope
 from .tensors import constant, input, parameter
-from .types import optional, sequence
+from .types import UNKNOWN, map_of, optional, sequence, tensor
 from .value import Value
+from .weights import Weights, weights
 
 __all__ = [
     "DEFAULT_OPSET",
+    "UNKNOWN",
     "BuildError",
+    "Header",
     "Inlined",
     "Model",
     "Value",
+    "Weights",
+    "body",
     "constant",
     "custom",
     "function",
@@ -54,7 +60,9 @@ __all__ = [
     "init",
     "inline",
     "input",
+    "keep",
     "loop",
+    "map_of",
     "model",
     "nn",
     "op",
@@ -65,6 +73,8 @@ __all__ = [
     "scan",
     "scope",
     "sequence",
+    "tensor",
+    "weights",
 ]
 
 from . import op

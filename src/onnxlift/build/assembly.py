@@ -158,7 +158,7 @@ def assemble(
     Constants are initialisers, or nodes in a function."""
     direct: dict[ir.Value, str] = {}
     for name, value in outputs.items():
-        if value.producer() is not None:
+        if value.producer() is not None or (made_of(value).fixed == name and not in_function):
             direct.setdefault(value, name)
     names, taken = _given_names(inputs, direct, nodes, sources)
     for name, value in outputs.items():

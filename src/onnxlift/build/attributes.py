@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import onnx
@@ -34,6 +34,18 @@ _SAID = {
     Kind.GRAPHS: "a list of graphs",
     Kind.TYPE_PROTOS: "a list of types",
 }
+
+
+@runtime_checkable
+class GraphMaker(Protocol):
+    """The body of a node, traced from a Python function."""
+
+    captures: tuple[ir.Value, ...]
+
+    @property
+    def functions(self) -> tuple[ir.Function, ...]: ...
+
+    def graph(self, name: str) -> ir.Graph: ...
 
 
 class _Wrong(Exception):  # noqa: N818 - turned into a BuildError, which has more to say
@@ -112,6 +124,8 @@ def _tensor(name: str, given: Any) -> ir.TensorProtocol:
 
 
 def _graph(name: str, given: Any) -> ir.Graph:
+    if isinstance(given, GraphMaker):
+        return given.graph(name)
     if not isinstance(given, ir.Graph):
         raise _Wrong
     return given
@@ -120,7 +134,7 @@ def _graph(name: str, given: Any) -> ir.Graph:
 def _type(name: str, given: Any) -> ir.TypeAndShape:
     if isinstance(given, ir.TypeAndShape):
         return given
-    if isinstance(given, ValueType):
+    if isinstance(given, ValueType) and given.type is not None:
         return ir.TypeAndShape(given.type, given.shape)
     if isinstance(given, onnx.TypeProto):
         return ir.TypeAndShape(

@@ -11,7 +11,8 @@ import onnx_ir as ir
 
 from . import state
 from .arithmetic import call
-from .errors import BuildError, users_line
+from .errors import BuildError, at_the_users_line, users_line
+from .nodes import check_visible, make
 from .state import MADE, Block, Made, made_of
 from .tensors import constant
 from .value import Value
@@ -61,15 +62,39 @@ def traced(
     check_arguments(function, inner.what, len(formals))
     with state.in_block(inner):
         given = function(*map(Value, formals), **(attributes or {}))
-        outputs = _outputs(given, inner)
+        outputs = _as_they_are(given, inner) if inner.plain else _outputs(given, inner)
     return body_of(inner, formals, outputs)
+
+
+@at_the_users_line
+def body(function: Callable[..., Any], *inputs: Value) -> Body:
+    """Return what a Python function makes as the graph of an attribute: `op.SequenceMap(x, body=build.body(f, like))`.
+
+    `inputs` are values of the types that the function is called with; those of `build.input` do. Nothing is added to
+    what the function makes: if it gives what it was given, so does the graph."""
+    for each in inputs:
+        if not isinstance(each, Value):
+            raise BuildError(f"build.body: {each!r} is no value of the type of an argument: write a build.input.")
+    check_arguments(function, "build.body: the function", len(inputs))
+    return trace(function, "the body of build.body", [(each.name, each._value) for each in inputs], plain=True)
+
+
+@at_the_users_line
+def keep(*values: Value) -> None:
+    """Let the nodes that make these values stay in the body that is being made, though nothing reads them.
+
+    Outside of bodies, say `build.model(..., kept=[...])`."""
+    block = state.block()
+    if block is None:
+        raise BuildError("build.keep is for bodies: say build.model(..., kept=[...]) of values outside of them.")
+    block.kept.extend(each._value for each in values)
 
 
 def body_of(inner: Block, formals: list[ir.Value], outputs: list[ir.Value]) -> Body:
     """Close a block, and return its body."""
     inner.closed = True
-    nodes = _needed(inner, outputs)
-    return Body(inner, formals, outputs, nodes, _captures(inner, nodes))
+    nodes = _needed(inner, [*outputs, *inner.kept])
+    return Body(inner, formals, outputs, nodes, _captures(inner, nodes, outputs))
 
 
 def check_arguments(function: Callable[..., Any], what: str, count: int) -> None:
@@ -119,11 +144,18 @@ def _outputs(given: Any, block: Block) -> list[ir.Value]:
     return found
 
 
+def _as_they_are(given: Any, block: Block) -> list[ir.Value]:
+    found: list[ir.Value] = []
+    for each in several(given):
+        value = (each if isinstance(each, Value) else constant(each))._value
+        check_visible(value, block, lambda: block.what)
+        found.append(value if value.const_value is None else _kept(value))
+    return found
+
+
 def _kept(value: ir.Value) -> ir.Value:
     """Return a constant as the output of a node that is not folded."""
     assert value.const_value is not None
-    from .nodes import make
-
     attribute = ir.Attr("value", ir.AttributeType.TENSOR, value.const_value)
     version = state.opsets()[""]
     return make("", "Constant", version, [], [attribute], [""], lambda: "op.Constant()")[0]
@@ -144,9 +176,9 @@ def _needed(block: Block, outputs: Iterable[ir.Value]) -> list[ir.Node]:
     return [node for node in block.nodes if node in needed]
 
 
-def _captures(block: Block, nodes: Iterable[ir.Node]) -> tuple[ir.Value, ...]:
+def _captures(block: Block, nodes: Iterable[ir.Node], outputs: Iterable[ir.Value]) -> tuple[ir.Value, ...]:
     """Return the values that the nodes of a block, and those in their bodies, read from outside."""
-    found: dict[ir.Value, None] = {}
+    found = dict.fromkeys(value for value in outputs if made_of(value).block is not block)
     for node in nodes:
         for value in (*node.inputs, *node.meta[MADE].captures):
             if value is not None and made_of(value).block is not block:

@@ -26,12 +26,12 @@ from . import state
 from .attributes import attribute_from
 from .errors import BuildError, at_the_users_line
 from .operators import call
-from .schemas import Formal, make_schema
+from .schemas import Formal, make_schema, operators_of
 from .signatures import signature_from
 from .types import Dtype, data_type, shape_from
 from .value import Value
 
-Types = Dtype | Sequence[Dtype]
+Types = Dtype | Sequence[Dtype] | None
 _KINDS: Mapping[object, str] = {
     int: "INT",
     float: "FLOAT",
@@ -60,22 +60,23 @@ def custom(
 ) -> CustomOperator:
     """Return an operator that ONNX does not have.
 
-    `inputs` and `outputs` map names to element types: one, several, or the name of one of `types`, which stands for the
-    same type in all places. `x?` is an input that may be left out, `*x` the last one, of which there may be several.
-    `attributes` map names to default values, or to a type (int, float, str, list[int], ...) if there is none.
+    `inputs` and `outputs` map names to element types: one, several, None for any, or the name of one of `types`, which
+    stands for the same type in all places. `x?` is an input that may be left out, `*x` the last one, of which there may be several.
+    `attributes` map names to default values, or to a type (int, float, str, list[int], ...) if there is none; `rate?`
+    is one that may be left out.
 
     `shape` is called with the inputs (values) and the attributes by name, and gives the sizes of the output, or a tuple
     of such lists for several. `run` computes the outputs from arrays, so that a model with this operator can be called.
     """
-    if not isinstance(domain, str) or not domain or domain in state.NEWEST or domain == "ai.onnx":
+    if not isinstance(domain, str) or domain in ("", "ai.onnx") or name in operators_of(domain):
         raise BuildError(f"the domain of {name} is {domain!r}, and must be one of your own, such as com.acme.")
-    if not name.isidentifier():
+    if not isinstance(name, str) or not name.isprintable() or not name.strip() or " " in name:
         raise BuildError(f"{name!r} cannot be the name of an operator.")
     state.check_opset(domain, version)
     variables = {key: list(map(data_type, allowed)) for key, allowed in (types or {}).items()}
     formal = [_formal(key, each, variables, name) for key, each in inputs.items()]
     results = [_formal(key, each, variables, name) for key, each in outputs.items()]
-    constraints = {key: [_text(each) for each in allowed] for key, allowed in variables.items()}
+    constraints = {key: [_text(each) for each in allowed] or _ANY for key, allowed in variables.items()}
     described = [_attribute(key, each, name) for key, each in (attributes or {}).items()]
     schema = make_schema(domain, name, version, formal, results, constraints, described, doc)
     return CustomOperator(schema, version, shape, run)
@@ -145,8 +146,11 @@ def _formal(key: str, given: Types, variables: dict[str, list[ir.DataType]], ope
         raise BuildError(f"{operator}: {key!r} cannot be the name of an input or output.")
     if isinstance(given, str) and given in variables:
         return plain_name, given, option
-    allowed = [given] if isinstance(given, str | type | np.dtype | ir.DataType) else list(given)
     variable = f"T_{plain_name}"
+    if given is None:
+        variables[variable] = []
+        return plain_name, variable, option
+    allowed = [given] if isinstance(given, str | type | np.dtype | ir.DataType) else list(given)
     variables[variable] = [data_type(each) for each in allowed]
     return plain_name, variable, option
 
@@ -156,10 +160,15 @@ def _text(dtype: ir.DataType) -> str:
     return f"tensor({name})"
 
 
+_TENSORS = [_text(each) for each in ir.DataType if each is not ir.DataType.UNDEFINED]
+_ANY = [*_TENSORS, *(f"{kind}({each})" for kind in ("seq", "optional") for each in _TENSORS)]
+
+
 def _attribute(key: str, given: Any, operator: str) -> Any:
+    required, key = not key.endswith("?"), key.removesuffix("?")
     kind = _KINDS.get(given) if isinstance(given, type) or hasattr(given, "__origin__") else None
     if kind is not None:
-        return OpSchema.Attribute(key, getattr(OpSchema.AttrType, kind), required=True)
+        return OpSchema.Attribute(key, getattr(OpSchema.AttrType, kind), required=required)
     inner = given[0] if isinstance(given, list | tuple) and given else given
     kind = _KINDS.get(type(inner))
     if kind is None:

@@ -50,11 +50,17 @@ _WRITTEN: Mapping[str, ir.AttributeType] = {
 
 @at_the_users_line
 def function(
-    *, domain: str, name: str | None = None, version: int = 1, opset: int | None = None
+    *,
+    domain: str,
+    name: str | None = None,
+    version: int = 1,
+    opset: int | None = None,
+    domains: Mapping[str, int] | None = None,
 ) -> Callable[[Callable[..., Any]], Function]:
     """Make the decorated Python function one of the model, of this domain and version; `name` is its own by default.
 
-    Its operators are those of `opset`, else of the opset in force where it is called first."""
+    Its operators are those of `opset`, and of `domains` for other domains, else of the opsets in force where it is
+    called first."""
     if not isinstance(domain, str) or not domain or domain in state.NEWEST or domain == "ai.onnx":
         raise BuildError(f"the domain of a function is {domain!r}, and must be one of your own, such as com.myarch.")
     if opset is not None:
@@ -63,7 +69,7 @@ def function(
 
     @at_the_users_line
     def decorate(python: Callable[..., Any]) -> Function:
-        return Function(python, domain, name or python.__name__, version, opset)
+        return Function(python, domain, name or python.__name__, version, opset, domains or {})
 
     return decorate
 
@@ -71,8 +77,16 @@ def function(
 class Function:
     """A function of the model, which is called like an operator."""
 
-    def __init__(self, python: Callable[..., Any], domain: str, name: str, version: int, opset: int | None) -> None:
-        self.domain, self.name, self.version, self.opset = domain, name, version, opset
+    def __init__(
+        self,
+        python: Callable[..., Any],
+        domain: str,
+        name: str,
+        version: int,
+        opset: int | None,
+        domains: Mapping[str, int],
+    ) -> None:
+        self.domain, self.name, self.version, self.opset, self.domains = domain, name, version, opset, domains
         self.__name__, self.__doc__ = name, python.__doc__
         self._python = python
         self._inputs: dict[str, bool] = {}
@@ -165,7 +179,7 @@ class Function:
 
     def _traced(self, values: Mapping[str, ir.Value | None]) -> ir.Function:
         """Return the function for inputs of these types: the Python function is called for the first of them."""
-        opsets = {**state.opsets(), **({} if self.opset is None else {"": self.opset})}
+        opsets = {**state.opsets(), **({} if self.opset is None else {"": self.opset}), **self.domains}
         key = (tuple(sorted(opsets.items())), tuple(map(_type_key, values.values())))
         if key not in self._traces:
             with state.in_opsets(opsets), state.outside_scopes():
@@ -192,7 +206,7 @@ class Function:
         for value in body.inputs:
             made_of(value).fixed = value.name
         graph = assemble(body.inputs, outputs, body.nodes, body.captures, in_function=True)
-        graph.opset_imports.update({"": state.opsets()[""]})
+        graph.opset_imports.update({"": state.opsets()[""], **self.domains})
         graph.opset_imports.update({node.domain: node.version or 1 for node in all_nodes(graph)})
         return ir.Function(self.domain, self.name, graph=graph, attributes=list(self._attributes.values()))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ import onnx_ir as ir
 
 from onnxlift.collector import collector_paused
 from onnxlift.errors import InvalidModelError
+from onnxlift.ir.graph.interface import INTERFACE, Interface, interface_of
+from onnxlift.ir.graph.types import ONNX_TYPE
 from onnxlift.ir.graph.walk import all_nodes
 
 from . import state
@@ -22,7 +25,8 @@ from .custom import CustomOperator
 from .errors import BuildError, Line, at_the_users_line, line_text
 from .functions import collected
 from .state import MADE, Made, made_of
-from .tensors import check_name
+from .tensors import DEFAULT, check_name
+from .types import ValueType
 from .value import Value
 
 if TYPE_CHECKING:
@@ -99,50 +103,106 @@ def model(
     doc: str = "",
     metadata: Mapping[str, str] | None = None,
     unused_inputs: bool = False,
+    types: Mapping[str, ValueType] | None = None,
+    kept: Sequence[Value] = (),
+    header: Header | None = None,
 ) -> Model:
     """Return the model that computes `outputs` from `inputs`.
 
     Outputs are called by the keys of a dict; those of a list by their own names. Nodes that no output needs are left
     out. `opset` brings all nodes to that opset of ONNX, exactly or with an error that names those that cannot go.
-    Without `unused_inputs`, an input that no output needs is an error."""
+    Without `unused_inputs`, an input that no output needs is an error. The file declares inputs and outputs to be of
+    `types`, by name, where these are not what is inferred. Nodes that make the values of `kept` stay, though no output
+    needs them. `header` has what else a file tells of itself."""
     entering = _inputs(inputs)
     leaving = _outputs(outputs)
     with collector_paused():
-        return _built(entering, leaving, opset, ir_version, name, doc, metadata or {}, unused_inputs)
+        told = _Told(opset, ir_version, name, doc, metadata or {}, types or {}, header or Header())
+        return _built(entering, leaving, [each._value for each in kept], unused_inputs, told)
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a file tells of itself: who made it, its own version, and texts. For `build.model`.
+
+    `imports` are the opsets of domains that no node is of; without it, the opset of ONNX itself is always told."""
+
+    producer: str = "onnxlift"
+    producer_version: str = ""
+    domain: str = ""
+    version: int = 0
+    doc: str = ""
+    graph_metadata: Mapping[str, str] = field(default_factory=dict)
+    imports: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What the caller of `model` says of it beside its values."""
+
+    opset: int | None
+    ir_version: int | None
+    name: str
+    doc: str
+    metadata: Mapping[str, str]
+    types: Mapping[str, ValueType]
+    header: Header
 
 
 def _built(
     entering: Sequence[ir.Value],
     leaving: Mapping[str, ir.Value],
-    opset: int | None,
-    ir_version: int | None,
-    name: str,
-    doc: str,
-    metadata: Mapping[str, str],
+    kept: Sequence[ir.Value],
     unused_inputs: bool,
+    told: _Told,
 ) -> Model:
-    nodes, sources = reached(leaving.values())
+    opset, header = told.opset, told.header
+    nodes, sources = reached([*leaving.values(), *kept])
     _check_sources(entering, sources, unused_inputs)
     graph = assemble(entering, leaving, nodes, sources)
-    graph.name, graph.doc_string = name, doc or None
-    imports = _imports(graph, opset)
+    graph.name, graph.doc_string = told.name, told.doc or None
+    graph.metadata_props.update(header.graph_metadata)
+    imports = {**(header.imports or {}), **_imports(graph, opset)}
+    if header.imports is None:
+        imports.setdefault("", opset or state.opsets()[""])
     graph.opset_imports.update(imports)
     built = ir.Model(
         graph,
-        ir_version=_ir_version(imports, ir_version),
-        producer_name="onnxlift",
+        ir_version=_ir_version(imports, told.ir_version),
+        producer_name=header.producer or None,
+        producer_version=header.producer_version or None,
+        domain=header.domain or None,
+        model_version=header.version or None,
+        doc_string=header.doc or None,
         functions=collected(nodes),
     )
-    built.metadata_props.update(metadata)
+    built.metadata_props.update(told.metadata)
+    _declare(built, entering, told.types)
     operators = _custom(built)
     lines = {node.name: node.meta[MADE].line for node in all_nodes(graph) if node.name}
     if opset is not None and any(not node.domain and node.version != opset for node in all_nodes(graph)):
         from .conversion import bring_to
 
-        bring_to(built, {"": opset}, name, lines)
+        bring_to(built, {"": opset}, told.name, lines)
         for value in (*graph.inputs, *graph.outputs):
             value.shape = without_invented(value.shape)
-    return Model(_checked(built, lines), operators)
+    checked = _checked(built, lines)
+    if told.types:
+        checked.meta[INTERFACE] = replace(interface_of(checked), exact=frozenset(told.types))
+    return Model(checked, operators)
+
+
+def _declare(built: ir.Model, inputs: Sequence[ir.Value], types: Mapping[str, ValueType]) -> None:
+    """Note what the file shall say of inputs and outputs beyond what onnx-ir holds."""
+    declared = {name: each.to_proto() for name, each in types.items()}
+    for value in inputs:
+        if ONNX_TYPE in value.meta:
+            declared.setdefault(made_of(value).fixed or "", value.meta[ONNX_TYPE])
+    defaults = {made_of(value).fixed or "": value.meta[DEFAULT] for value in inputs if DEFAULT in value.meta}
+    if declared or defaults:
+        described = (value.name for node in all_nodes(built.graph) for value in node.outputs if value.type is not None)
+        known = frozenset(name for name in described if name)
+        built.meta[INTERFACE] = Interface(declared, defaults, known, exact=frozenset(types))
 
 
 def _inputs(given: Value | Sequence[Value]) -> list[ir.Value]:
@@ -220,9 +280,7 @@ def _imports(graph: ir.Graph, wanted: int | None) -> dict[str, int]:
                 f"({line_text(made.line)}): make all of them within one `with build.opset(...)`, or say which opset "
                 f"the model shall have: build.model(..., opset={max(other, version)})."
             )
-    found = {domain: version for domain, (version, _) in first.items()}
-    found.setdefault("", wanted or state.opsets()[""])
-    return found
+    return {domain: version for domain, (version, _) in first.items()}
 
 
 def _custom(built: ir.Model) -> list[CustomOperator]:

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnxlift.ir.graph.types import type_of
 
 from . import state
-from .attributes import AttributeOfFunction, attribute_from
+from .attributes import AttributeOfFunction, GraphMaker, attribute_from
 from .errors import BuildError, at_the_users_line, nearest
 from .nodes import Custom, make, snake
 from .schemas import operators_of
@@ -91,9 +91,10 @@ def call(
 
     operands, attributes = _sorted(signature, inputs, given, title)
     for key, value in attributes.items():
-        if signature.attributes[key] is ir.AttributeType.GRAPH and not isinstance(value, ir.Graph):
+        if signature.attributes[key] is ir.AttributeType.GRAPH and not isinstance(value, ir.Graph | GraphMaker):
             instead = _BY_FUNCTIONS.get(signature.name, "build.if_, build.loop or build.scan")
             raise BuildError(f"{title()}: its attribute {key} is a graph: use {instead}, which takes functions.")
+    bodies = [each for value in attributes.values() for each in _bodies(value)]
     values = _values(signature, operands, title)
     count, as_tuple = _count(signature, attributes, values, outputs, title)
     if name is not None and (not isinstance(name, str) or not name):
@@ -112,10 +113,16 @@ def call(
         title,
         schema=signature.schema,
         name=name,
+        captures=tuple(dict.fromkeys(value for body in bodies for value in body.captures)),
+        functions=tuple(dict.fromkeys(each for body in bodies for each in body.functions)),
         operator=operator,
     )
     handles = tuple(map(Value, made))
     return handles if as_tuple else handles[0]
+
+
+def _bodies(value: Any) -> list[GraphMaker]:
+    return [each for each in (value if isinstance(value, list | tuple) else [value]) if isinstance(each, GraphMaker)]
 
 
 _BY_FUNCTIONS: Mapping[str, str] = {"If": "build.if_", "Loop": "build.loop", "Scan": "build.scan"}

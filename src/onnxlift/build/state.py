@@ -34,7 +34,10 @@ class Block:
     parent: Block | None = None
     isolated: bool = False
     may_never_run: bool = False
+    plain: bool = False
+    """Whether its outputs are what was given as they are, without an Identity."""
     nodes: list[ir.Node] = field(default_factory=list)
+    kept: list[ir.Value] = field(default_factory=list)
     closed: bool = False
 
     def sees(self, other: Block | None) -> bool:

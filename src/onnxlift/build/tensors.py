@@ -10,12 +10,15 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnxlift.ir.graph.types import FLOATS, INTEGERS
+from onnxlift.ir.graph.types import FLOATS, INTEGERS, ONNX_TYPE
 
 from .errors import BuildError, at_the_users_line, users_line
 from .state import FIXED, MADE, Made, next_order, scopes
 from .types import Array, Dtype, Size, ValueType, data_type, dtype_text, shape_from
 from .value import Value
+
+DEFAULT = "default"
+"""Key in the `meta` of an input of the tensor that stands for it where it is left out."""
 
 _NATURAL = {
     "b": ir.DataType.BOOL,
@@ -27,14 +30,19 @@ _NATURAL = {
 
 
 @at_the_users_line
-def input(name: str, dtype: Dtype | ValueType, shape: Iterable[Size] | None = None) -> Value:
+def input(
+    name: str, dtype: Dtype | ValueType | None, shape: Iterable[Size] | None = None, *, default: Any = None
+) -> Value:
     """Return an input of a model: `build.input("x", "float32", ["batch", 784])`.
 
     Sizes of the same name are equal. Without a shape not even the rank is known. `dtype` may be the type of a sequence
-    or an optional (`build.sequence`, `build.optional`)."""
+    or an optional (`build.sequence`, `build.optional`), or None, if nothing is to be known of it. An input with a
+    `default`, an array, may be left out when the model runs."""
     check_name(name)
     if isinstance(dtype, ValueType):
         type_, sizes = dtype.type, dtype.shape
+    elif dtype is None:
+        type_, sizes = None, None
     else:
         type_, sizes = ir.TensorType(data_type(dtype)), shape_from(shape, f"input {name!r}")
     if sizes is not None:
@@ -42,6 +50,10 @@ def input(name: str, dtype: Dtype | ValueType, shape: Iterable[Size] | None = No
     value = ir.Value(name=name, type=type_, shape=sizes)
     value.meta[MADE] = Made(next_order(), users_line(), None, name, kind="input", fixed=name)
     value.meta[FIXED] = name
+    if isinstance(dtype, ValueType) and dtype.proto is not None:
+        value.meta[ONNX_TYPE] = dtype.proto
+    if default is not None:
+        value.meta[DEFAULT] = tensor_from(default, value.dtype, f"the default of input {name!r}")
     return Value(value)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from onnxlift.ir.graph.types import type_of
@@ -87,20 +88,58 @@ def shape_from(given: Iterable[Size] | None, what: str) -> ir.Shape | None:
 
 @dataclass(frozen=True)
 class ValueType:
-    """The type of an input that is no plain tensor."""
+    """The type of an input or an output. onnx-ir has no type for one that holds maps: `proto` tells that."""
 
-    type: ir.TypeProtocol
+    type: ir.TypeProtocol | None
     shape: ir.Shape | None
+    proto: onnx.TypeProto | None = None
+
+    def to_proto(self) -> onnx.TypeProto:
+        """Return the type as ONNX writes it."""
+        if self.proto is not None:
+            return self.proto
+        found = onnx.TypeProto() if self.type is None else ir.serde.serialize_type(self.type)
+        if self.shape is not None:
+            inner = found
+            while (kind := inner.WhichOneof("value")) in ("sequence_type", "optional_type"):
+                inner = getattr(inner, kind).elem_type
+            ir.serde.serialize_shape_into(inner, self.shape)
+        return found
 
 
-def sequence(dtype: Dtype, shape: Iterable[Size] | None = None) -> ValueType:
-    """Return the type of a sequence of tensors, for `build.input`."""
+def tensor(dtype: Dtype, shape: Iterable[Size] | None = None) -> ValueType:
+    """Return the type of a tensor, for `types` of `build.model`."""
+    return ValueType(ir.TensorType(data_type(dtype)), shape_from(shape, "a tensor"))
+
+
+def map_of(key: Dtype, value: Dtype) -> ValueType:
+    """Return the type of a map from keys to tensors without axes, as classical models give them."""
+    proto = onnx.TypeProto()
+    proto.map_type.key_type = int(data_type(key))
+    proto.map_type.value_type.tensor_type.elem_type = int(data_type(value))
+    return ValueType(None, None, proto)
+
+
+UNKNOWN = ValueType(None, None)
+"""The type of a value of which the file tells nothing."""
+
+
+def sequence(dtype: Dtype | ValueType, shape: Iterable[Size] | None = None) -> ValueType:
+    """Return the type of a sequence of tensors, or of what `dtype` describes, for `build.input`."""
+    if isinstance(dtype, ValueType):
+        if dtype.type is not None:
+            return ValueType(ir.SequenceType(dtype.type), dtype.shape)
+        proto = onnx.TypeProto()
+        proto.sequence_type.elem_type.CopyFrom(dtype.to_proto())
+        return ValueType(None, None, proto)
     return ValueType(ir.SequenceType(ir.TensorType(data_type(dtype))), shape_from(shape, "a sequence"))
 
 
 def optional(inner: Dtype | ValueType, shape: Iterable[Size] | None = None) -> ValueType:
     """Return the type of a tensor or a sequence that may be missing, for `build.input`."""
     if isinstance(inner, ValueType):
+        if inner.type is None:
+            raise BuildError("an optional of maps is no type of ONNX.")
         return ValueType(ir.OptionalType(inner.type), inner.shape)
     return ValueType(ir.OptionalType(ir.TensorType(data_type(inner))), shape_from(shape, "an optional"))
 

@@ -22,12 +22,14 @@ class Interface:
 
     `types` are the types of inputs and outputs by name. `defaults` are the values of inputs that a caller may leave
     out. `described` are the names of values inside the model whose types are to be written, and `told` are the types
-    that the file tells of values: they are written as they are, unless inference knows that they are wrong."""
+    that the file tells of values: they are written as they are, unless inference knows that they are wrong. The types
+    of the inputs and outputs in `exact` are written as they are even then."""
 
     types: Mapping[str, onnx.TypeProto] = field(default_factory=dict)
     defaults: Mapping[str, ir.TensorProtocol] = field(default_factory=dict)
     described: frozenset[str] = frozenset()
     told: Mapping[str, onnx.TypeProto] = field(default_factory=dict)
+    exact: frozenset[str] = frozenset()
 
 
 def contradict(inferred: onnx.TypeProto, declared: onnx.TypeProto) -> bool:

@@ -71,6 +71,9 @@ def _declare(proto: onnx.ModelProto, interface: Interface, store: TensorStore) -
     graph = proto.graph
     for value in (*graph.input, *graph.output):
         declared = interface.types.get(value.name)
+        if declared is not None and value.name in interface.exact:
+            value.type.CopyFrom(declared)
+            continue
         if declared is None or contradict(value.type, declared):
             continue
         axes = len(value.type.tensor_type.shape.dim) if _lacks_shape(declared, value.type) else 0

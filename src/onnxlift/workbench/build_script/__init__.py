@@ -1,0 +1,1 @@
+"""`build-script`: the Python of `onnxlift.build` that makes a model again."""

@@ -11,6 +11,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "onnxlift"
 LAYERS = (
     ("__main__", "demo", "backend"),
     ("cli",),
+    ("workbench.build_script",),
     ("build",),
     ("workbench",),
     ("verification",),

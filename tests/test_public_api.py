@@ -36,6 +36,7 @@ NAMES = (
         "batch",
         "bench",
         "bisect",
+        "build_script",
         "diff",
         "draw",
         "edit",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .workbench.batch import batch
     from .workbench.bench import bench
     from .workbench.bisect import bisect
+    from .workbench.build_script import build_script
     from .workbench.diff import diff
     from .workbench.draw import draw
     from .workbench.export import export
@@ -49,6 +50,7 @@ _HOMES = {
     "batch": ".workbench.batch",
     "bench": ".workbench.bench",
     "bisect": ".workbench.bisect",
+    "build_script": ".workbench.build_script",
     "diff": ".workbench.diff",
     "draw": ".workbench.draw",
     "edit": ".workbench.edit",
@@ -87,6 +89,7 @@ __all__ = [
     "batch",
     "bench",
     "bisect",
+    "build_script",
     "convert",
     "diff",
     "draw",

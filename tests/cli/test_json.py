@@ -24,6 +24,7 @@ COMMANDS: dict[str, list[str]] = {
     "batch": ["batch.yml"],
     "bench": ["a.onnx", "b.onnx", "--seconds", "0.1"],
     "bisect": ["a.onnx", "b.onnx"],
+    "build_script": ["a.onnx", "-o", "out/a.py"],
     "convert": ["a.onnx", "-o", "out", "--verify"],
     "diff": ["a.onnx", "b.onnx"],
     "draw": ["a.onnx"],
@@ -75,7 +76,8 @@ def test_every_command_is_here() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_envelope_and_its_page(run: Run, command: str) -> None:
-    status, out, _ = run(command, *COMMANDS[command], "--json")
+    arguments, command = COMMANDS[command], command.replace("_", "-")
+    status, out, _ = run(command, *arguments, "--json")
     found = json.loads(out)
     assert list(found) == ["schema", "command", "model", "ok", "data"]
     assert (found["schema"], found["command"]) == ("onnxlift/1", command)
@@ -90,7 +92,7 @@ def test_the_envelope_and_its_page(run: Run, command: str) -> None:
 def test_trouble_is_an_envelope_too(run: Run, command: str) -> None:
     broken = {"a.onnx": "broken.onnx", "batch.yml": "broken.yml"}
     arguments = [broken.get(argument, argument) for argument in COMMANDS[command]]
-    status, out, err = run(command, *arguments, "--json")
+    status, out, err = run(command.replace("_", "-"), *arguments, "--json")
     assert status == 2 and "Traceback" not in err
     found = json.loads(out)
     assert list(found) == ["schema", "command", "model", "ok", "data", "error"]

@@ -61,9 +61,9 @@ def custom(
     """Return an operator that ONNX does not have.
 
     `inputs` and `outputs` map names to element types: one, several, None for any, or the name of one of `types`, which
-    stands for the same type in all places. `x?` is an input that may be left out, `*x` the last one, of which there may be several.
-    `attributes` map names to default values, or to a type (int, float, str, list[int], ...) if there is none; `rate?`
-    is one that may be left out.
+    stands for the same type in all places. `x?` is an input that may be left out, `*x` the last one, of which there may
+    be several. `attributes` map names to default values, or to a type (int, float, str, list[int], ...) if there is
+    none; `rate?` is one that may be left out.
 
     `shape` is called with the inputs (values) and the attributes by name, and gives the sizes of the output, or a tuple
     of such lists for several. `run` computes the outputs from arrays, so that a model with this operator can be called.

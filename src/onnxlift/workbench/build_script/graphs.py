@@ -109,9 +109,9 @@ class Reader:
 
     def _makes_outputs(self, graph: ir.Graph, outputs: list[ir.Value]) -> bool:
         """Tell whether all outputs are made by nodes of this graph, each once: then the builder adds nothing."""
-        inside = set(graph)
+        inside, constants = set(graph), self.calls.constants
         return len(set(outputs)) == len(outputs) and all(
-            value.producer() in inside or (value.graph is graph and self.calls.constants.is_constant(value))
+            constants.is_inline(value) if constants.is_constant(value) else value.producer() in inside
             for value in outputs
         )
 

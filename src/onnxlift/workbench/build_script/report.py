@@ -101,8 +101,8 @@ class BuildScriptReport:
         """Return the script, if it needs no file beside it."""
         if self.tensors:
             raise OutputError(
-                f"the script reads {len(self.tensors):,} weights from a file beside it, and there is none beside standard "
-                "output: write to a file (-o FILE)."
+                f"the script reads {len(self.tensors):,} weights from a file beside it, and there is none beside "
+                "standard output: write to a file (-o FILE)."
             )
         return self.source.encode()
 

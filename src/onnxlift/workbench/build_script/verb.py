@@ -2,7 +2,7 @@
 
     reading ─▶ inference ─▶ calls ─▶ modules ─▶ names ─▶ text ─▶ run it ─▶ diff with the model
 
-The script is run in this process: it holds nothing but calls of the builder, whose arguments are variables and literals.
+The script is run in this process: it holds nothing but calls of the builder, of variables and literals.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 """What `export` exports, how fast the compiled packages are, and how much memory it takes.
 
-    python benchmarks/export.py corpus [--golden] [--architectures] [--packages FOLDER] [--files FILE ...]
+    python benchmarks/export.py corpus [FOLDER ...] [--golden] [--architectures] [--packages FOLDER] [--out FOLDER]
     python benchmarks/export.py speed [FILE ...] [--batch 1] [--rounds 30] [--open]
     python benchmarks/export.py memory [--megabytes 1000]
 
 `corpus` exports the golden models, the architectures of benchmarks/fidelity.py with both exporters of PyTorch, and the
-models of packages (benchmarks/packages.py), each compared with ONNX Runtime. It prints one line each, and at the end
-what data decides. `speed` compiles models by `--aoti`, and prints the median of the ratio of their time and ONNX
-Runtime's: all run in turn, in one process, with one thread. `floor` is the time that the model's multiplications would
-take if all ran as fast as those of two large matrices do, so that no engine can be much below it. Without a FILE it
-builds the networks of speed_networks.py with random weights. Sizes that a model leaves open are fixed (to `--batch`),
-unless they are to be `--open`. `memory` exports a model with that many megabytes of weights, and prints the peak of
-memory that the child has taken, as a multiple of the weights.
+models of packages (benchmarks/packages.py) or of any other folder, each compared with ONNX Runtime. It prints one line
+each, and at the end why the others are not exported. `speed` compiles models by `--aoti`, and prints the median of the
+ratio of their time and ONNX Runtime's: all run in turn, in one process, with one thread. `floor` is the time that the
+model's multiplications would take if all ran as fast as those of two large matrices do, so that no engine can be much
+below it. Without a FILE it builds the networks of speed_networks.py with random weights. Sizes that a model leaves open
+are fixed (to `--batch`), unless they are to be `--open`. `memory` exports a model with that many megabytes of weights,
+and prints the peak of memory that the child has taken, as a multiple of the weights.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ import onnxlift
 from onnxlift.ir.load import load
 from onnxlift.verification.children import child
 from onnxlift.verification.inputs import make_inputs
-from onnxlift.workbench.export import ExportError
+from onnxlift.workbench.batch import Row
 
 BARS = {"small CNN": 1.3, "ResNet": 1.1, "transformer": 0.9}
 """The most of ONNX Runtime's time that a compiled package should take."""
@@ -52,35 +52,50 @@ BARS = {"small CNN": 1.3, "ResNet": 1.1, "transformer": 0.9}
 
 
 def corpus(options: argparse.Namespace) -> int:
-    counts: Counter[str] = Counter()
-    decided: list[str] = []
-    with tempfile.TemporaryDirectory() as folder:
-        for title, path in _models(options, Path(folder)):
-            start = time.monotonic()
-            outcome, text = _outcome(path, options.timeout)
-            counts[outcome] += 1
-            if outcome == "data decides":
-                decided.append(f"{title}: {text}")
-            print(f"{outcome:14} {title:48} {time.monotonic() - start:6.1f} s  {text[:240]}", flush=True)
-    print("\n".join(["", "What data decides:", *decided]) if decided else "")
-    print(", ".join(f"{outcome}: {count}" for outcome, count in counts.most_common()))
-    return 0 if counts.keys() <= {"exported", "data decides"} else 1
+    with tempfile.TemporaryDirectory(prefix="onnxlift-benchmark-") as place:
+        folder = options.out or Path(place)
+        titles = dict(_models(options, folder / "models"))
+        if not titles:
+            raise SystemExit("no models: name a FOLDER, --golden, --architectures or --packages FOLDER")
+        kinds: Counter[str] = Counter()
+        told: dict[str, list[str]] = {}
+        packages: set[str] = set()
+
+        def on_row(row: Row, done: int, total: int) -> None:
+            kind, text = _outcome(row)
+            title = titles[row.model]
+            kinds[kind] += 1
+            if kind == "exported" and "__" in title:
+                packages.add(title.partition("__")[0])
+            if kind != "exported":
+                told.setdefault(kind, []).append(f"{title}: {text}")
+            print(f"{done:4} {kind:14} {title:56} {row.seconds:6.1f} s  {text[:200]}", flush=True)
+
+        config = {"inputs": list(titles), "output_dir": str(folder / "out"), "open_sizes": "keep", "jobs": options.jobs}
+        onnxlift.batch({**config, "timeout": options.timeout, "steps": ["export"]}, on_row=on_row)
+    for kind, lines in told.items():
+        print("\n".join(["", f"{kind}:", *lines]))
+    print(", ".join(f"{kind}: {count}" for kind, count in kinds.most_common()))
+    if packages:
+        print(f"of {len(packages)} packages at least one model is exported: {', '.join(sorted(packages))}")
+    return 0 if kinds.keys() <= {"exported", "data decides"} else 1
 
 
-def _outcome(path: Path, timeout: float) -> tuple[str, str]:
-    try:
-        report = onnxlift.export(path, timeout=timeout)
-    except ExportError as error:
-        return ("data decides" if error.is_data else "cannot"), str(error)
-    except onnxlift.OnnxLiftError as error:
-        return "trouble", str(error).splitlines()[0]
-    verification = report.verification
-    assert verification is not None
-    notes = "; ".join(report.notes)
-    return ("exported" if report.passed else "differs"), f"{verification.summary} {notes}"
+def _outcome(row: Row) -> tuple[str, str]:
+    """Return a word for what became of a model, and what there is to say of it."""
+    if row.passed:
+        data = row.steps[0]["data"]
+        sizes = f"at {len(data['verification']['runs'])} sizes" if data["verification"] else "not compared"
+        return "exported", "; ".join([sizes, *data["notes"]])
+    reason = row.reason.removeprefix("export: ").splitlines()[0]
+    if "data decides what happens" in reason:
+        return "data decides", reason
+    return {"failed": "differs", "error": "cannot"}.get(row.kind, row.kind), reason
 
 
-def _models(options: argparse.Namespace, folder: Path) -> Iterator[tuple[str, Path]]:
+def _models(options: argparse.Namespace, folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield the files of models, with what to call them; those that are built are built first."""
+    folder.mkdir(parents=True, exist_ok=True)
     if options.golden or options.architectures:
         from models.architectures import ARCHITECTURES
         from models.every import EXAMPLES
@@ -88,18 +103,19 @@ def _models(options: argparse.Namespace, folder: Path) -> Iterator[tuple[str, Pa
 
         names = [example.name for example in EXAMPLES] if options.golden else []
         names += [example.name for example in examples(ARCHITECTURES)] if options.architectures else []
-        for name in dict.fromkeys(names):
-            path = folder / f"{name}.onnx"
+        waiting = [name for name in dict.fromkeys(names) if not (folder / f"{name}.onnx").exists()]
+        while waiting:  # PyTorch's exporter crashes with one of them, and its process with it
+            name = waiting.pop(0)
             with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=_in_silence) as pool:
-                error = pool.submit(_save, name, path).exception()
-            if error is None:
-                yield name, path
-                path.unlink()
+                while pool.submit(_save, name, folder / f"{name}.onnx").exception() is None and waiting:
+                    name = waiting.pop(0)
+        yield from ((str(path), path.name) for path in sorted(folder.glob("*.onnx")))
     if options.packages:
         from packages import fetch
 
-        yield from ((path.name, path) for path in fetch(options.packages))
-    yield from ((path.name, path) for path in options.files)
+        yield from ((str(path), path.name) for path in fetch(options.packages))
+    for given in options.files:
+        yield from ((str(each), each.name) for each in (sorted(given.rglob("*.onnx")) if given.is_dir() else [given]))
 
 
 def _save(name: str, path: Path) -> None:
@@ -245,8 +261,10 @@ def main() -> int:
     part.add_argument("--golden", action="store_true", help="the golden models of the tests")
     part.add_argument("--architectures", action="store_true", help="the architectures of benchmarks/fidelity.py")
     part.add_argument("--packages", type=Path, metavar="FOLDER", help="models of packages, fetched into this folder")
-    part.add_argument("--files", type=Path, nargs="+", default=[], metavar="FILE")
+    part.add_argument("files", type=Path, nargs="*", metavar="FOLDER", help="models of your own: folders or files")
     part.add_argument("--timeout", type=float, default=300.0)
+    part.add_argument("--jobs", type=int, default=1)
+    part.add_argument("--out", type=Path, help="where models and programs stay, so that a later run goes on from there")
     part = parts.add_parser("speed", help="how fast compiled packages are")
     part.set_defaults(run=speed)
     part.add_argument("files", type=Path, nargs="*", metavar="FILE", help="models to compile, in the place of ours")

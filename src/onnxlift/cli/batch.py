@@ -37,7 +37,7 @@ def batch(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Take many models through the same steps, each in a process of its own, and write one report.
+    """Take many models through the same steps, in processes with limits, and write one report.
 
     CONFIG.yml says which models, which steps (simplify, opset, convert, export, quantize, verify, profile, lint), with
     which options, and where results go. A model that crashes, hangs or takes too much memory costs one row of the

@@ -49,7 +49,8 @@ def save_files(
         if created:
             _remove_if_empty(directory)
         if isinstance(error, OSError):
-            raise OutputError(f"cannot write to {str(directory)!r}: {error.strerror or error}.") from error
+            reason = "it is a file, and no folder" if directory.is_file() else error.strerror or error
+            raise OutputError(f"cannot write to {str(directory)!r}: {reason}.") from error
         raise
 
 

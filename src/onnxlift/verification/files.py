@@ -35,8 +35,14 @@ def read_inputs(paths: Sequence[Path]) -> dict[str, Any] | list[Any]:
 def _read(path: Path, named: dict[str, Any], ordered: list[Any]) -> None:
     match path.suffix.lower():
         case ".npy":
+            with path.open("rb") as file:
+                if file.read(len(np.lib.format.MAGIC_PREFIX)) != np.lib.format.MAGIC_PREFIX:
+                    raise ValueError("it is no .npy file, or a damaged one")  # numpy would advise to unpickle it
             ordered.append(np.load(path, allow_pickle=False))
         case ".npz":
+            with path.open("rb") as file:
+                if not zipfile.is_zipfile(file):
+                    raise ValueError("it is no .npz file, or a damaged one")
             with np.load(path, allow_pickle=False) as archive:
                 named.update({name: archive[name] for name in archive.files})
         case ".pb":

@@ -184,6 +184,8 @@ def test_files_that_are_no_configuration(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"there is no file .*--init nowhere\.yml"):
         read_config(tmp_path / "nowhere.yml")
     (tmp_path / "binary.yml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="is a folder: name a YAML file"):
+        read_config(tmp_path)
     with pytest.raises(ConfigError, match="is not text in UTF-8"):
         read_config(tmp_path / "binary.yml")
     (tmp_path / "large.yml").write_bytes(b"#" * (3 << 20))

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from onnxlift.verification.candidate import load_candidate
-from onnxlift.workbench.export.tracing import trace
+from onnxlift.workbench.export.tracing import _NOT_ONE, trace
 
 
 class Recurrent(nn.Module):
@@ -101,6 +101,44 @@ def test_a_kernel_that_is_chosen_for_many_does_not_refuse_one(tmp_path: Path) ->
     x = torch.randn(1, 9)
     torch.testing.assert_close(torch.export.load(tmp_path / "program.pt2").module()(x), module(x))
     assert fixed == []
+
+
+class Pooled(nn.Module):
+    """What is inside is one step long, or more: torch asks for the strides of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv1d(1, 6, 5, stride=4)
+        self.second = nn.Conv1d(6, 6, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(self.first(x)).permute(0, 2, 1).reshape(-1, 6)
+
+
+@torch.no_grad()
+def test_a_size_inside_may_be_one_where_torch_asks_for_a_multiple_of_it() -> None:
+    module = Pooled().eval()
+    program, fixed = trace(module, [torch.randn(2, 1, 30)], [[0, 2]], "")
+    assert fixed == []
+    for shape in ((2, 1, 5), (1, 1, 5), (1, 1, 31)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(program.module()(x), module(x))
+
+
+@pytest.mark.parametrize(
+    ("guard", "is_dropped"),
+    [
+        ("36*max(1, -1 + (-127 + L['x'].size()[1]) // 384) != 36", True),
+        ("(36*max(1, (-1) + (((-127) + L['x'].size()[1]) // 384))) != 36", True),
+        ("(36*L['x'].size()[1]) != 36", True),
+        ("36*max(1, L['x'].size()[1]) != 35", False),
+        ("36*L['x'].size()[1] + 3 != 36", False),
+        ("L['x'].size()[1] // 2 != 1", True),
+        ("L['x'].size()[1] != 3", False),
+    ],
+)
+def test_guards_that_refuse_one_are_dropped(guard: str, is_dropped: bool) -> None:
+    assert (_NOT_ONE.fullmatch(guard) is not None) == is_dropped
 
 
 class Chosen(nn.Module):

@@ -124,12 +124,21 @@ def test_nodes_that_fall_back_to_the_cpu_are_an_error_that_lists_them() -> None:
         ({"custom_ops": "missing.so"}, "no file 'missing.so'"),
         ({"inputs": {"y": np.zeros(1)}}, "no input named 'y'"),
         ({"inputs": {"x": np.zeros((2, 3), np.float32)}}, "has 3 dimensions"),
+        ({"inputs": [__file__]}, "are read from .npy, .npz and .pb files"),
         ({"inputs": ["missing.npz"]}, "cannot read inputs from 'missing.npz'"),
     ],
 )
 def test_a_wrong_wish_is_one_paragraph(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OnnxLiftError, match=message):
         onnxlift.run(transformer_block(), **options)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz"])
+def test_a_file_of_inputs_that_is_none_is_not_taken_for_a_pickle(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"x{suffix}"
+    path.write_bytes(b"junk" * 9)
+    with pytest.raises(OnnxLiftError, match=rf"x{suffix}': it is no {suffix} file, or a damaged one\.$"):
+        onnxlift.run(transformer_block(), inputs=[path])
 
 
 def test_operators_in_python_run_in_the_main_graph_and_in_branches(tmp_path: Path) -> None:

@@ -71,6 +71,11 @@ def item_of(value: Any) -> Item:
 def read_items(path: Path) -> Item:
     """Return what a YAML file holds. Raises a ConfigError that names the line, if it is not what it should be."""
     try:
+        if path.is_dir():
+            raise ConfigError(
+                f"{quote(str(path))} is a folder: name a YAML file, whose `inputs` may be this folder (`onnxlift batch "
+                "--init models.yml` writes one)."
+            )
         if not path.is_file():
             raise ConfigError(f"there is no file {quote(str(path))}: `onnxlift batch --init {path.name}` writes one.")
         if path.stat().st_size > MOST_BYTES:

@@ -183,7 +183,8 @@ def _answered(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OutputError(f"cannot write to {quote(str(folder))}: {error.strerror or error}.") from error
+        reason = "it is a file, and no folder" if folder.is_file() else error.strerror or error
+        raise OutputError(f"cannot write to {quote(str(folder))}: {reason}.") from error
 
 
 def read_rows(path: Path) -> Iterator[Row]:

@@ -22,7 +22,10 @@ class ExportError(OnnxLiftError):
         """Whether data decides what the model does there."""
 
 
-DATA = re.compile(r"data-dependent|DataDependent|DynamicOutputShape|unbacked|\.item\(\)|_local_scalar_dense")
+DATA = re.compile(
+    r"data-dependent|DataDependent|DynamicOutputShape|unbacked|\.item\(\)|_local_scalar_dense"
+    r"|type must be tuple of ints, ?but got FakeTensor"  # a size that is computed from data, as of packed sequences
+)
 MOST_NODES = 4
 _DOING = {
     "lifting": "torch cannot load the lifted model",

@@ -135,8 +135,11 @@ def allow_sizes_of_one(program: ExportedProgram) -> None:
 
 
 _SIZE = r"L\['\w+'\]\.size\(\)\[\d+\]"
-_NOT_ONE = re.compile(rf"(?!.*\b(?:and|or|not)\b)[^=<>]* != 1|{_SIZE} (?:> 1|>= 2)|(?:1 <|2 <=) {_SIZE}")
-"""A size, or a number that follows from sizes, is not one."""
+_NOT_ONE = re.compile(
+    rf"(?!.*\b(?:and|or|not)\b)(?:[^=<>]* != 1|\(?(\d+)\*(?:{_SIZE}|\w*\([^=<>]*\))\)? != \1)"
+    rf"|{_SIZE} (?:> 1|>= 2)|(?:1 <|2 <=) {_SIZE}"
+)
+"""A size, or a number that follows from sizes, is not one; also as `36*max(...) != 36`, for a whole number of them."""
 
 
 def find_fixed(

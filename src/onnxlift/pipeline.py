@@ -27,7 +27,7 @@ from onnxlift.lifting.text.dump import GraphDump
 from onnxlift.lifting.text.file import Header
 from onnxlift.lifting.text.source_map import readers_of
 from onnxlift.lifting.text.weights import MAX_SHARD_SIZE
-from onnxlift.lifting.tree.structure import Structure, are_names_guaranteed
+from onnxlift.lifting.tree.structure import Promise, Structure, promise_of
 from onnxlift.rewriting import stages as rewriting
 from onnxlift.rewriting.dequantising.dequantise import may_be_dequantised, noise_of
 from onnxlift.rewriting.element_type import own_type
@@ -101,7 +101,7 @@ def run(
             first.transcribe()
             choice = Choice(first)
         else:
-            transcript = None if are_names_guaranteed(model) else first.copied(Structure.TRANSCRIPT)
+            transcript = None if promise_of(model) is Promise.MODULES else first.copied(Structure.TRANSCRIPT)
             observer = record.observer
             record.observer = observer if watch is None else both(observer, watch)
             record.run(IDIOMS, model, function_weights=function_weights)

@@ -34,9 +34,9 @@ from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.ops.layer_nodes import kind_of, weight_places
 from onnxlift.lifting.stages import CLASSES, LOWERING, NAMING, RESTRUCTURING, STATEMENTS, TREE, WRITING, Lift
 from onnxlift.lifting.text.dump import GraphDump
-from onnxlift.lifting.tree.paths import no_paths
+from onnxlift.lifting.tree.paths import layer_paths, no_paths
 from onnxlift.lifting.tree.repetition import find_repetition
-from onnxlift.lifting.tree.structure import Structure, are_names_guaranteed
+from onnxlift.lifting.tree.structure import Promise, Structure, promise_of
 from onnxlift.rewriting.idioms.layers.channel_weights import mark_channel_weights
 from onnxlift.stages import Record
 
@@ -104,7 +104,7 @@ class Candidate:
         """Go from the graph to the source, with all nodes in one class. What is trained is trained here as well."""
         graph = self.lift.model.graph
         mark_channel_weights(self.lift.model)
-        self.lift.paths = no_paths(graph)
+        self.lift.paths = no_paths(graph) if promise_of(self.lift.model) is Promise.NOTHING else layer_paths(graph)
         find_repetition(graph, self.lift.paths, only_weights=True)
         self.write()
 
@@ -130,7 +130,7 @@ class Choice:
 def choose_structure(first: Candidate, transcript: Candidate | None) -> Choice:
     """Lift the model of `first` by its names, and in other ways if that does not pay; return the best. `transcript` has
     the model without idioms; it is None if the names are guaranteed. Idioms may find more of those."""
-    if transcript is None or are_names_guaranteed(first.lift.model):
+    if transcript is None or promise_of(first.lift.model) is Promise.MODULES:
         first.find_modules()
         first.write()
         return Choice(first)
@@ -156,7 +156,7 @@ def _best_structure(first: Candidate) -> Choice:
     if _saves_clearly(first.lift) or not first.has_paths:
         return Choice(first)
     tried = [first]
-    if first.structure is not Structure.REPETITION:
+    if first.structure is not Structure.REPETITION and promise_of(first.lift.model) is Promise.NOTHING:
         repeated = flat.copied(Structure.REPETITION)
         repeated.find_modules()
         tried += [repeated] if repeated.has_paths else []

@@ -168,7 +168,7 @@ def _trie(order: Iterable[ir.Node], paths: ModulePaths, base: Path = ()) -> Modu
         return found
 
     for node in order:
-        path = paths.by_node.get(node, ())
+        path = () if paths.transcribed else paths.by_node.get(node, ())
         plan_at(path if path[: len(base)] == base else base).items.append(node)
     return root
 

@@ -58,6 +58,7 @@ class ModulePaths:
     owned: set[ir.Node] = field(default_factory=set)  # nodes whose path comes from the names of their weights
     shortened: dict[ir.Node, Path] = field(default_factory=dict)  # of nodes alone in a scope, as the tree has it
     nameless: set[ir.Node] = field(default_factory=set)  # layers whose path is that of the module that holds them
+    transcribed: bool = False  # True if all code is in the model itself, so that paths only say where layers lie
     copies: dict[ir.Node, Path] = field(default_factory=dict)  # copied nodes, for modules that compute the same again
 
     @cached_property
@@ -231,6 +232,20 @@ def _module(path: Path, paths: ModulePaths) -> Path:
 def no_paths(graph: ir.Graph) -> ModulePaths:
     """Put every node into the root, whatever the names say."""
     return ModulePaths(by_node=dict.fromkeys(graph.all_nodes(), ()))
+
+
+def layer_paths(graph: ir.Graph) -> ModulePaths:
+    """Put every node into the root, but let layers lie where their names say."""
+    found = find_paths(graph)
+    find_inner_paths(graph, found)
+    named = found.owned | found.nameless
+    kept = {node: path for node, path in found.by_node.items() if node in named and is_weighted(node)}
+    return ModulePaths(
+        by_node={node: kept.get(node, ()) for node in graph.all_nodes()},
+        owned=found.owned & kept.keys(),
+        nameless=found.nameless,
+        transcribed=True,
+    )
 
 
 def _strip_wrapper(paths: ModulePaths, unknown: Collection[ir.Node]) -> None:

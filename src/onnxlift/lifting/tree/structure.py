@@ -1,7 +1,8 @@
 """Tell where a tree of modules can come from, and whether the names in a file are a promise.
 
 The names that PyTorch's exporters write are those of the original's modules and parameters. So the tree that they give
-is the original's, however long its source. Other programs name nodes after what they have made of the model: a name
+is the original's, however long its source. Its exporters of old, and optimisers, leave only the keys of weights. These
+are kept in any structure. Other programs name nodes after what they have made of the model: a name
 may stand for an operation, for a wrapper, or for all that was fused into one node. Then the tree is only a proposal,
 and is compared with others (`lifting/structures.py`).
 """
@@ -33,16 +34,35 @@ class Structure(Enum):
     """Nothing, without idioms: the graph in one class, node by node."""
 
 
-def are_names_guaranteed(model: ir.Model) -> bool:
-    """Tell whether names in a graph are those of the original's modules.
+class Promise(Enum):
+    """What the names in a graph are known to be."""
 
-    They are if PyTorch's exporters have written scopes (the newer one as metadata, the older one like the path of a
-    file), or if weights have the names of keys in a state dict, which other programs leave in the file."""
-    return any(_has_scopes(region.graph) or _has_keys(region.graph) for region in regions(model))
+    MODULES = "modules"
+    """The original's modules, with the code of each: PyTorch's exporters have written scopes (the newer one as metadata,
+    the older one like the path of a file). Or weights have the names of keys in a state dict, which other programs leave
+    in the file, and nodes have scopes."""
+    KEYS = "keys"
+    """Keys of a state dict, and nothing more: nodes have no scopes. Where the layers lie is known, and which code belongs
+    to a module is not."""
+    NOTHING = "nothing"
+
+
+def promise_of(model: ir.Model) -> Promise:
+    """Tell what the names in a graph are known to be."""
+    graphs = [region.graph for region in regions(model)]
+    if any(map(_has_torch_scopes, graphs)):
+        return Promise.MODULES
+    if not any(map(_has_keys, graphs)):
+        return Promise.NOTHING
+    return Promise.MODULES if any(map(_has_scopes, graphs)) else Promise.KEYS
+
+
+def _has_torch_scopes(graph: ir.Graph) -> bool:
+    return any((node.name or "").startswith("/") or NAME_SCOPES in node.metadata_props for node in graph)
 
 
 def _has_scopes(graph: ir.Graph) -> bool:
-    return any((node.name or "").startswith("/") or NAME_SCOPES in node.metadata_props for node in graph)
+    return any("/" in (node.name or "") for node in graph)
 
 
 def _has_keys(graph: ir.Graph) -> bool:

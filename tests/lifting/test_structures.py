@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
 
@@ -198,3 +199,32 @@ def test_constants_of_the_code_are_no_keys() -> None:
     lifted = g.lift(g.node("Gather", x, indices, axis=1))
     assert classes(lifted) == ["Small"]
     assert lifted.report.structures
+
+
+def keyed() -> tuple[Graph, str]:
+    """Layers that all differ, of modules that only the keys of weights tell."""
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i, activations in enumerate(ACTIVATIONS):
+        x = g.node("MatMul", x, g.weight(f"net.part_{i}.up.weight", 4, 4))
+        for activation in activations:
+            x = g.node(activation, x)
+        x = g.node("MatMul", x, g.weight(f"net.part_{i}.down.weight", 4, 4))
+    return g, x
+
+
+def test_modules_that_only_keys_tell_have_to_pay_and_keep_the_keys() -> None:
+    g, x = keyed()
+    lifted = g.lift(x)
+    assert classes(lifted) == ["Small"]
+    assert lifted.report.structures["none"] < lifted.report.structures["names"]
+    parts = range(len(ACTIVATIONS))
+    assert set(lifted.state_dict) == {f"net.part_{i}.{layer}.weight" for i in parts for layer in ("up", "down")}
+
+
+@pytest.mark.parametrize("named", [keyed, lambda: scoped("part_{i}", "{path}.{layer}.weight")])
+def test_a_transcript_keeps_keys(named: Callable[[], tuple[Graph, str]]) -> None:
+    g, x = named()
+    lifted, flat = g.lift(x), g.lift(x, flat=True)
+    assert classes(flat) == ["Small"]
+    assert set(flat.state_dict) == set(lifted.state_dict)

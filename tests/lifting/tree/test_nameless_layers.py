@@ -83,3 +83,58 @@ def test_where_names_say_nothing_blocks_name_their_layers() -> None:
     x = g.node("MatMul", x, g.weight("fc_0.w_0", 4, 5))
     lifted = g.lift(g.node("Add", x, g.weight("fc_0.b_0", 5)))
     assert "nn.ModuleDict" not in code(lifted)
+
+
+def separable(g: Graph, x: str, stride: int = 1) -> str:
+    """A depthwise and a pointwise convolution with numbers for names, each with its activation."""
+    number = 900 + len(g.nodes)
+    weights = (g.weight(str(number), 4, 1, 3, 3), g.weight(str(number + 1), 4))
+    options = {"kernel_shape": [3, 3], "strides": [stride] * 2, "pads": [1] * 4, "group": 4}
+    return nameless(g, g.node("Relu", g.node("Conv", x, *weights, **options)))
+
+
+def test_what_repeats_between_names_is_a_block() -> None:
+    """A backbone that lost its names, before a neck that kept them: the neck keeps its keys and its module."""
+    g = Graph()
+    x = g.node("Relu", g.node("Conv", g.input("x", "n", 3, 16, 16), g.weight("700", 4, 3, 3, 3), pads=[1] * 4))
+    for stride in (1, 2, 1, 2):
+        x = separable(g, x, stride)
+    y = x
+    for stride in (2, 1):
+        y = separable(g, y, stride)
+    x, y = (conv(g, value, f"neck.lateral.{i}.conv") for i, value in enumerate((x, y)))
+    lifted = g.lift(g.node("Sin", x), g.node("Sin", y))
+    blocks = {f"blocks{row}.{i}.conv{j}" for row, count in ((1, 4), (2, 2)) for i in range(count) for j in (1, 2)}
+    assert keys(lifted) == {"conv", "neck.lateral.0.conv", "neck.lateral.1.conv", *blocks}
+    assert code(lifted).count("for block in self.blocks") == 2
+
+
+def test_blocks_lie_in_the_module_around_them() -> None:
+    g = Graph()
+    x = conv(g, g.input("x", "n", 4, 16, 16), "blocks.stem")
+    for _ in range(3):
+        x = separable(g, x)
+    lifted = g.lift(conv(g, x, "blocks.head"))
+    blocks = {f"blocks.{i}.conv{j}" for i in range(3) for j in (1, 2)}
+    assert keys(lifted) == {"blocks.stem", "blocks.head", *(f"blocks.{key}" for key in blocks)}
+
+
+def test_a_block_takes_no_name_that_is_there() -> None:
+    g = Graph()
+    x = conv(g, g.input("x", "n", 4, 16, 16), "blocks.stem")
+    for _ in range(3):
+        x = separable(g, x)
+    lifted = g.lift(conv(g, x, "head"))
+    assert {"blocks.stem", "head", "blocks2.0.conv1"} <= keys(lifted)
+
+
+def test_code_beside_one_item_of_a_list_makes_no_module_of_it() -> None:
+    """What only lies near a layer is the code of whoever calls all items."""
+    g = Graph()
+    values = [conv(g, g.input(name, "n", 4, 3, 3), f"neck.lateral.{i}.conv") for i, name in enumerate("xyz")]
+    total = g.node("Add", g.node("Sin", values[0]), g.node("Tanh", values[1]))
+    first = conv(g, total, "neck.fpn.0.conv")
+    rest = [conv(g, g.node("Relu", value), f"neck.fpn.{i}.conv") for i, value in enumerate(values[1:], 1)]
+    lifted = g.lift(*(g.node("Cos", value) for value in (first, *rest)))
+    assert 'nn.ModuleList(nn.ModuleDict({"conv": nn.Conv2d(4, 4, 1)}) for _ in range(3))' in code(lifted)
+    assert len(keys(lifted)) == 6

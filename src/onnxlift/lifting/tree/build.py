@@ -5,7 +5,8 @@ one point in time: nothing that it computes may go out, through another item of 
 1. A plan with a single node is not a module: the node joins the parent (as the layer of that name, if it is one);
    but for a module around one layer (`downsample.0`, `output.dense`), and for a node that is no layer but uses a
    parameter that the weights' names place in this very plan (`x * gamma` of a LayerScale).
-   The same for a plan with a single layer, called once or several times, and a reshape or two around it.
+   The same for a plan with a single layer, called once or several times, and a reshape or two around it; and for an
+   item of a list that is a layer with code around it, if nobody says that it is called, and others are the layer alone.
 2. A plan without weights is not a module, unless the exporter names a class of the user's own for it and it has some
    length: activations, dropouts and pools are code of the parent; but for the steps of a chain (`steps.py`).
 3. A container (`layers` of `layers.0`, never called itself) is no module: its children join the parent. So do layers
@@ -177,14 +178,27 @@ def _dissolve_small(plan: ModulePlan, paths: MutableMapping[ir.Node, Path], owne
     """Dissolve what is no module by rules 1 to 3, innermost first."""
     for child in plan.children():
         _dissolve_small(child, paths, owned)
+    loose = _layers_with_loose_code(plan, paths)
     items: list[ir.Node | ModulePlan] = []
     for item in plan.items:
-        if isinstance(item, ModulePlan) and not _is_module(item, paths, owned):
+        if isinstance(item, ModulePlan) and (item in loose or not _is_module(item, paths, owned)):
             _shorten(item, paths, owned)
             items.extend(moved_up(item))
         else:
             items.append(item)
     plan.items = items
+
+
+def _layers_with_loose_code(plan: ModulePlan, paths: Mapping[ir.Node, Path]) -> list[ModulePlan]:
+    """Return the items of a list that are one layer with code around it, while others are that layer alone. The code has
+    only joined what is near it, unless the exporter says that the item is called (rule 1)."""
+    items: dict[Path, list[ModulePlan]] = {}
+    for item in plan.children():
+        layers = [node for node in item.nodes() if is_weighted(node)]
+        if item.path[-1].isdigit() and not item.called and len(layers) == 1:
+            items.setdefault(paths.get(layers[0], ())[len(item.path) :], []).append(item)
+    alike = [found for found in items.values() if any(len(item.items) == 1 for item in found)]
+    return [item for found in alike for item in found if len(item.items) > 1]
 
 
 def _shorten(plan: ModulePlan, paths: MutableMapping[ir.Node, Path], owned: set[ir.Node]) -> None:

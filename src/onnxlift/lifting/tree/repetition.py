@@ -40,7 +40,7 @@ from .flow import (
     is_layer,
     residual_sum,
 )
-from .paths import ModulePaths, join_neighbours
+from .paths import ModulePaths, Path, join_neighbours
 from .reads import outer_reads
 from .roles import name_blocks
 from .runs import find_repeats, find_runs, is_run
@@ -59,7 +59,7 @@ def find_repetition(graph: ir.Graph, module_paths: ModulePaths, *, only_weights:
     number of runs of blocks. With `only_weights`, there are to be no blocks."""
     are_counted = _are_counted(graph)
     if any(module_paths.by_node.values()) and not are_counted:
-        return 0
+        return 0 if only_weights else _find_between_names(graph, module_paths)
     flow = find_flow(graph)
     mark_weights(graph, flow, are_counted)
     if only_weights:
@@ -74,6 +74,7 @@ def find_repetition(graph: ir.Graph, module_paths: ModulePaths, *, only_weights:
         module_paths.owned.clear()
         module_paths.nameless.clear()
         name_blocks(flow, blocks, module_paths)
+        module_paths.guessed = True
         join_neighbours(graph, module_paths, {node for node in graph if node not in flow.position})
         read_sizes_outside(graph, module_paths)
         for node, path in paths.items():
@@ -81,6 +82,34 @@ def find_repetition(graph: ir.Graph, module_paths: ModulePaths, *, only_weights:
                 module_paths.by_node.setdefault(node, path)  # names that said nothing before do not speak now
         _sort(graph, flow)
     return len(blocks)
+
+
+def _find_between_names(graph: ir.Graph, module_paths: ModulePaths) -> int:
+    """Give the nodes of repeated blocks a path where layers have lost their names; return the number of blocks. Modules
+    that have names stay as they are, and hold the blocks."""
+    paths = module_paths.by_node
+    holders = Counter(paths[node] for node in module_paths.nameless if node.graph is graph)
+    if not any(count >= FEWEST_LAYERS for count in holders.values()):
+        return 0
+    flow = find_flow(graph)
+    pieces, numbers = _pieces(flow)
+    homes = [{paths[node] for node in flow.nodes[slice(*piece)]} for piece in pieces]
+    found: dict[Path, list[RepeatedBlock]] = {}
+    for holder in holders:
+        symbols = [symbol if home == {holder} else -1 - i for i, (symbol, home) in enumerate(zip(numbers, homes, strict=True))]
+        found[holder] = Search(flow, pieces, symbols).blocks(0, len(pieces))
+    if not any(found.values()):
+        return 0
+    around = {node for node in graph if paths[node] in found and node not in flow.position}
+    for holder, blocks in found.items():
+        depth = len(holder)
+        taken = {path[depth] for path in paths.values() if path[:depth] == holder and len(path) > depth}
+        name_blocks(flow, blocks, module_paths, holder, taken)
+    module_paths.nameless = {node for node in module_paths.nameless if paths[node] in found}
+    join_neighbours(graph, module_paths, around)
+    read_sizes_outside(graph, module_paths)
+    _sort(graph, flow)
+    return sum(map(len, found.values()))
 
 
 def _are_counted(graph: ir.Graph) -> bool:

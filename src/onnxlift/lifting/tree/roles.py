@@ -13,7 +13,7 @@ a residual block (`downsample`), and otherwise by their kind and a number (`conv
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 
 import onnx_ir as ir
@@ -28,10 +28,11 @@ _CLASSES = {"encoder_layers": "EncoderLayer", "decoder_layers": "DecoderLayer"}
 _MEANS = {"GlobalAveragePool", "ReduceMean"}
 
 
-def name_blocks(flow: Flow, blocks: Sequence[RepeatedBlock], paths: ModulePaths) -> None:
-    """Give the nodes of `blocks` their paths."""
-    _Naming(flow, paths).name(blocks, ())
-    paths.guessed = True
+def name_blocks(
+    flow: Flow, blocks: Sequence[RepeatedBlock], paths: ModulePaths, holder: Path = (), taken: Collection[str] = ()
+) -> None:
+    """Give the nodes of `blocks` their paths, in the module `holder`, where other names are `taken`."""
+    _Naming(flow, paths).name(blocks, holder, taken)
 
 
 def name_projections(graph: ir.Graph, paths: ModulePaths) -> int:
@@ -63,14 +64,17 @@ class _Naming:
         self.flow = flow
         self.paths = paths
 
-    def name(self, blocks: Sequence[RepeatedBlock], prefix: Path) -> None:
-        """Give the blocks that lie in the module at `prefix` their paths."""
+    def name(self, blocks: Sequence[RepeatedBlock], prefix: Path, taken: Collection[str] = ()) -> None:
+        """Give the blocks that lie in the module at `prefix` their paths, beside modules whose names are `taken`."""
         rows = self._on_two_sides(list(self._rows(blocks)))
         count = Counter(word for word, _ in rows)
         number: Counter[str] = Counter()
         for word, row in rows:
             number[word] += 1
             name = word if count[word] == 1 else f"{word}{number[word]}"
+            while name in taken:
+                number[word] += 1
+                name = f"{word}{number[word]}"
             for index, block in enumerate(row):
                 self._enter(block, (*prefix, name, str(index)) if len(row) > 1 else (*prefix, name))
 

@@ -131,7 +131,9 @@ Dtype = Annotated[
         help="Lift the model in another precision: float32, float16, bfloat16 or float64. Integers stay.",
     ),
 ]
-Flat = Annotated[bool, typer.Option("--flat", help="Transcribe node by node into one class: no modules, no idioms.")]
+Flat = Annotated[
+    bool, typer.Option("--flat", help="Transcribe node by node into one class: no modules, no idioms. Keys stay.")
+]
 
 DEBUG = "ONNXLIFT_DEBUG"
 """The environment variable that --debug sets: errors show their traceback."""

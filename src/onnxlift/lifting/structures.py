@@ -1,10 +1,13 @@
 """Choose what the modules of a source come from: names, repetition, or nothing.
 
-Names that PyTorch's exporters guarantee are always kept: a key of the original's state dict is worth more than a
-shorter text. Any other structure has to pay for itself. It is kept if its source is not longer than that of the same
-graph in one class, and otherwise the next is tried:
+Modules that PyTorch's exporters guarantee are always kept, and so are keys of the original's state dict: they are worth
+more than a shorter text. Any other structure has to pay for itself. It is kept if its source is not longer than that of
+the same graph in one class, and otherwise the next is tried:
 
     names   ->   repetition   ->   one class   ->   transcript
+
+Where keys are guaranteed and modules are not, repetition fills what has no names, and is not tried alone. One class and
+the transcript have the keys as well: their layers lie in plain containers.
 
 The last is the text of `flat=True`: one class without idioms. An idiom may take lines (a scale that is trained is a
 parameter, with a line of its own), so that the source of the best structure is still longer than that.

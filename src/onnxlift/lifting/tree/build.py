@@ -190,8 +190,8 @@ def _dissolve_small(plan: ModulePlan, paths: MutableMapping[ir.Node, Path], owne
 
 
 def _layers_with_loose_code(plan: ModulePlan, paths: Mapping[ir.Node, Path]) -> list[ModulePlan]:
-    """Return the items of a list that are one layer with code around it, while others are that layer alone. The code has
-    only joined what is near it, unless the exporter says that the item is called (rule 1)."""
+    """Return the items of a list that are one layer with code around it, while others are that layer alone. The code
+    has only joined what is near it, unless the exporter says that the item is called (rule 1)."""
     items: dict[Path, list[ModulePlan]] = {}
     for item in plan.children():
         layers = [node for node in item.nodes() if is_weighted(node)]

@@ -96,7 +96,9 @@ def _find_between_names(graph: ir.Graph, module_paths: ModulePaths) -> int:
     homes = [{paths[node] for node in flow.nodes[slice(*piece)]} for piece in pieces]
     found: dict[Path, list[RepeatedBlock]] = {}
     for holder in holders:
-        symbols = [symbol if home == {holder} else -1 - i for i, (symbol, home) in enumerate(zip(numbers, homes, strict=True))]
+        symbols = [
+            symbol if home == {holder} else -1 - i for i, (symbol, home) in enumerate(zip(numbers, homes, strict=True))
+        ]
         found[holder] = Search(flow, pieces, symbols).blocks(0, len(pieces))
     if not any(found.values()):
         return 0

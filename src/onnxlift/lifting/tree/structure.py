@@ -2,9 +2,9 @@
 
 The names that PyTorch's exporters write are those of the original's modules and parameters. So the tree that they give
 is the original's, however long its source. Its exporters of old, and optimisers, leave only the keys of weights. These
-are kept in any structure. Other programs name nodes after what they have made of the model: a name
-may stand for an operation, for a wrapper, or for all that was fused into one node. Then the tree is only a proposal,
-and is compared with others (`lifting/structures.py`).
+are kept in any structure. Other programs name nodes after what they have made of the model: a name may stand for an
+operation, for a wrapper, or for all that was fused into one node. Then the tree is only a proposal, and is compared
+with others (`lifting/structures.py`).
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class Promise(Enum):
     """What the names in a graph are known to be."""
 
     MODULES = "modules"
-    """The original's modules, with the code of each: PyTorch's exporters have written scopes (the newer one as metadata,
-    the older one like the path of a file). Or weights have the names of keys in a state dict, which other programs leave
-    in the file, and nodes have scopes."""
+    """The original's modules, with the code of each: PyTorch's exporters have written scopes (the newer one as
+    metadata, the older one like the path of a file). Or weights have the names of keys in a state dict, which other
+    programs leave in the file, and nodes have scopes."""
     KEYS = "keys"
-    """Keys of a state dict, and nothing more: nodes have no scopes. Where the layers lie is known, and which code belongs
-    to a module is not."""
+    """Keys of a state dict, and nothing more: nodes have no scopes. Where the layers lie is known, and which code
+    belongs to a module is not."""
     NOTHING = "nothing"
 
 

@@ -13,9 +13,10 @@ The last is the text of `flat=True`: one class without idioms. An idiom may take
 parameter, with a line of its own), so that the source of the best structure is still longer than that.
 
 In a small graph, few lines can be saved. A class that several modules share still tells more than it costs: what it
-costs is not held against the first of them. And so does an idiom: a small graph is never transcribed. In a larger graph
-that holds for what repeats: two equal blocks are worth a class, as long as the source is not longer than the
-transcript. It does not hold for names, whose modules may be shared by chance.
+costs is not held against the first of them. And so does an idiom: a small graph is never transcribed. Nor do modules
+that only keys tell have to pay in it. In a larger graph that holds for what repeats: two equal blocks are worth a class,
+as long as the source is not longer than the transcript. It does not hold for names, whose modules may be shared by
+chance.
 
 Lines are counted without blank ones. Those between classes are nothing to read.
 
@@ -132,8 +133,10 @@ class Choice:
 
 def choose_structure(first: Candidate, transcript: Candidate | None) -> Choice:
     """Lift the model of `first` by its names, and in other ways if that does not pay; return the best. `transcript` has
-    the model without idioms; it is None if the names are guaranteed. Idioms may find more of those."""
-    if transcript is None or promise_of(first.lift.model) is Promise.MODULES:
+    the model without idioms; it is None if the modules are guaranteed. Idioms may find more of those."""
+    promise = promise_of(first.lift.model)
+    is_small = len(first.lift.model.graph) < SMALL
+    if transcript is None or promise is Promise.MODULES or (promise is Promise.KEYS and is_small):
         first.find_modules()
         first.write()
         return Choice(first)

@@ -217,7 +217,7 @@ def test_modules_that_only_keys_tell_have_to_pay_and_keep_the_keys() -> None:
     g, x = keyed()
     lifted = g.lift(x)
     assert classes(lifted) == ["Small"]
-    assert lifted.report.structures["none"] < lifted.report.structures["names"]
+    assert list(lifted.report.structures) == ["transcript", "names"]
     parts = range(len(ACTIVATIONS))
     assert set(lifted.state_dict) == {f"net.part_{i}.{layer}.weight" for i in parts for layer in ("up", "down")}
 

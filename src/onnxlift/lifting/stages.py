@@ -41,10 +41,10 @@ from onnxlift.lifting.tree.build import build_tree
 from onnxlift.lifting.tree.families import find_families
 from onnxlift.lifting.tree.local_activations import activate_locally
 from onnxlift.lifting.tree.local_positions import count_locally
-from onnxlift.lifting.tree.paths import ModulePaths, find_inner_paths, find_paths, layer_paths, no_paths
+from onnxlift.lifting.tree.paths import ModulePaths, find_inner_paths, find_paths, no_paths
 from onnxlift.lifting.tree.repetition import find_repetition
 from onnxlift.lifting.tree.roles import name_projections
-from onnxlift.lifting.tree.structure import Promise, Structure, promise_of
+from onnxlift.lifting.tree.structure import Structure
 from onnxlift.stages import Record, Stage, step
 
 MOST_ATTEMPTS = 4
@@ -82,10 +82,8 @@ class Lift:
 @step("module-paths", optional=False)
 def module_paths(lift: Lift) -> int:
     """Every node gets a path of modules, from the exporter's metadata, the names of weights, or its own name."""
-    find = find_paths if lift.structure is Structure.NAMES else no_paths
-    if lift.structure is Structure.NONE and promise_of(lift.model) is not Promise.NOTHING:
-        find = layer_paths
-    lift.paths = find(lift.model.graph)
+    by_name = lift.structure is Structure.NAMES
+    lift.paths = find_paths(lift.model.graph) if by_name else no_paths(lift.model.graph)
     return len(set(lift.paths.by_node.values()) - {()})
 
 

@@ -6,17 +6,16 @@ the same graph in one class, and otherwise the next is tried:
 
     names   ->   repetition   ->   one class   ->   transcript
 
-Where keys are guaranteed and modules are not, repetition fills what has no names, and is not tried alone. One class and
-the transcript have the keys as well: their layers lie in plain containers.
+Where keys are guaranteed and modules are not, the transcript alone is the bound. It has the keys as well: its layers
+lie in plain containers. Repetition fills what has no names (`tree/repetition.py`), and is not tried by itself.
 
 The last is the text of `flat=True`: one class without idioms. An idiom may take lines (a scale that is trained is a
 parameter, with a line of its own), so that the source of the best structure is still longer than that.
 
 In a small graph, few lines can be saved. A class that several modules share still tells more than it costs: what it
-costs is not held against the first of them. And so does an idiom: a small graph is never transcribed. Nor do modules
-that only keys tell have to pay in it. In a larger graph that holds for what repeats: two equal blocks are worth a class,
-as long as the source is not longer than the transcript. It does not hold for names, whose modules may be shared by
-chance.
+costs is not held against the first of them. And so does an idiom: a small graph is never transcribed. In a larger graph
+that holds for what repeats: two equal blocks are worth a class, as long as the source is not longer than the
+transcript. It does not hold for names, whose modules may be shared by chance.
 
 Lines are counted without blank ones. Those between classes are nothing to read.
 
@@ -135,12 +134,14 @@ def choose_structure(first: Candidate, transcript: Candidate | None) -> Choice:
     """Lift the model of `first` by its names, and in other ways if that does not pay; return the best. `transcript` has
     the model without idioms; it is None if the modules are guaranteed. Idioms may find more of those."""
     promise = promise_of(first.lift.model)
-    is_small = len(first.lift.model.graph) < SMALL
-    if transcript is None or promise is Promise.MODULES or (promise is Promise.KEYS and is_small):
+    if transcript is None or promise is not Promise.NOTHING:
         first.find_modules()
         first.write()
-        return Choice(first)
-    choice = _best_structure(first)
+        choice = Choice(first)
+    else:
+        choice = _best_structure(first)
+    if transcript is None or promise is Promise.MODULES:
+        return choice
     chosen, model = choice.chosen, transcript.lift.model
     if len(model.graph) < SMALL or chosen.lines <= _least_lines(model):
         return choice
@@ -162,7 +163,7 @@ def _best_structure(first: Candidate) -> Choice:
     if _saves_clearly(first.lift) or not first.has_paths:
         return Choice(first)
     tried = [first]
-    if first.structure is not Structure.REPETITION and promise_of(first.lift.model) is Promise.NOTHING:
+    if first.structure is not Structure.REPETITION:
         repeated = flat.copied(Structure.REPETITION)
         repeated.find_modules()
         tried += [repeated] if repeated.has_paths else []

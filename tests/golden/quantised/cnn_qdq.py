@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import torch
-from safetensors.torch import load as load_bytes
-from safetensors.torch import load_file
+from safetensors.torch import load as load_bytes, load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -34,7 +33,9 @@ def dequantize(x: Tensor, scale: Tensor | float, zero_point: Tensor | int) -> Te
     return (x.float() - zero_point) * scale
 
 
-def to_integer(x: Tensor, zero_point: Tensor | int = 0, dtype: torch.dtype = torch.uint8, bits: int = 0) -> Tensor:
+def to_integer(
+    x: Tensor, zero_point: Tensor | int = 0, dtype: torch.dtype = torch.uint8, bits: int = 0
+) -> Tensor:
     """`x` rounded (halves to even), moved by `zero_point`, and limited to the numbers of `dtype`,
     or of fewer bits."""
     x = x.round().float() + torch.as_tensor(zero_point, dtype=torch.float32, device=x.device)
@@ -53,7 +54,9 @@ def quantize(
     """`x / scale + zero_point`, rounded (halves to even) and limited to the numbers of `dtype`, or
     to those of fewer bits. Divided by a tensor, as a number would be inverted first on some
     devices."""
-    return to_integer(x / torch.as_tensor(scale, dtype=x.dtype, device=x.device), zero_point, dtype, bits)
+    return to_integer(
+        x / torch.as_tensor(scale, dtype=x.dtype, device=x.device), zero_point, dtype, bits
+    )
 
 
 def fake_quantize(
@@ -75,7 +78,9 @@ class FakeQuantize(Steps):
         return fake_quantize(x, self.scale, self.zero_point.float(), self.zero_point.dtype)
 
 
-def store_integers(layer: nn.Module, shape: tuple[int, ...], steps: tuple[int, ...], signed: bool) -> None:
+def store_integers(
+    layer: nn.Module, shape: tuple[int, ...], steps: tuple[int, ...], signed: bool
+) -> None:
     """Give a layer a weight of integers, each of which stands for `(weight - zero_point) * scale`.
     Scale and zero point have the shape `steps`."""
     dtype = torch.int8 if signed else torch.uint8
@@ -109,7 +114,9 @@ class IntegerConv(nn.Module):
         self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
         size = kernel_size if isinstance(kernel_size, tuple) else (kernel_size, kernel_size)
         shape = (out_channels, in_channels // groups, *size)
-        store_integers(self, shape, (out_channels if per_channel else 1, *(1 for _ in shape[1:])), signed)
+        store_integers(
+            self, shape, (out_channels if per_channel else 1, *(1 for _ in shape[1:])), signed
+        )
         self.bias = nn.Parameter(torch.empty(out_channels)) if bias else None
 
 
@@ -137,7 +144,9 @@ class IntegerLinear(nn.Module):
         signed: bool = True,
     ) -> None:
         super().__init__()
-        store_integers(self, (out_features, in_features), (out_features if per_channel else 1, 1), signed)
+        store_integers(
+            self, (out_features, in_features), (out_features if per_channel else 1, 1), signed
+        )
         self.bias = nn.Parameter(torch.empty(out_features)) if bias else None
 
 
@@ -216,7 +225,9 @@ def keep_buffers(model: nn.Module, weights: dict[str, Tensor]) -> None:
             module.register_buffer(buffer, tensor)
 
 
-def read_weights(source: str | Path | bytes | BinaryIO | dict[str, Tensor], device: str) -> dict[str, Tensor]:
+def read_weights(
+    source: str | Path | bytes | BinaryIO | dict[str, Tensor], device: str
+) -> dict[str, Tensor]:
     """The tensors of a safetensors or .pt file (its path, its bytes, or open), or of a dict."""
     if isinstance(source, dict):
         return {name: tensor.to(device, copy=True) for name, tensor in source.items()}

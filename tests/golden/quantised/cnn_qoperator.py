@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import torch
-from safetensors.torch import load as load_bytes
-from safetensors.torch import load_file
+from safetensors.torch import load as load_bytes, load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -41,7 +40,9 @@ class Dequantize(Steps):
         return dequantize(x, self.scale, self.zero_point.float())
 
 
-def to_integer(x: Tensor, zero_point: Tensor | int = 0, dtype: torch.dtype = torch.uint8, bits: int = 0) -> Tensor:
+def to_integer(
+    x: Tensor, zero_point: Tensor | int = 0, dtype: torch.dtype = torch.uint8, bits: int = 0
+) -> Tensor:
     """`x` rounded (halves to even), moved by `zero_point`, and limited to the numbers of `dtype`,
     or of fewer bits."""
     x = x.round().float() + torch.as_tensor(zero_point, dtype=torch.float32, device=x.device)
@@ -64,7 +65,9 @@ class IntegerEnds(nn.Module):
     def to_output(self, total: Tensor, scale: Tensor) -> Tensor:
         """Sums of products, which are exact in float64, in steps of the output."""
         scale = self.input_scale * scale / self.output_scale
-        return to_integer(total.float() * scale, self.output_zero_point, self.output_zero_point.dtype)
+        return to_integer(
+            total.float() * scale, self.output_zero_point, self.output_zero_point.dtype
+        )
 
 
 def store_ends(layer: nn.Module, signed_input: bool, signed_output: bool) -> None:
@@ -72,10 +75,14 @@ def store_ends(layer: nn.Module, signed_input: bool, signed_output: bool) -> Non
     scale`."""
     for end, signed in (("input", signed_input), ("output", signed_output)):
         layer.register_buffer(f"{end}_scale", torch.empty(()))
-        layer.register_buffer(f"{end}_zero_point", torch.empty((), dtype=torch.int8 if signed else torch.uint8))
+        layer.register_buffer(
+            f"{end}_zero_point", torch.empty((), dtype=torch.int8 if signed else torch.uint8)
+        )
 
 
-def store_integers(layer: nn.Module, shape: tuple[int, ...], steps: tuple[int, ...], signed: bool) -> None:
+def store_integers(
+    layer: nn.Module, shape: tuple[int, ...], steps: tuple[int, ...], signed: bool
+) -> None:
     """Give a layer a weight of integers, each of which stands for `(weight - zero_point) * scale`.
     Scale and zero point have the shape `steps`."""
     dtype = torch.int8 if signed else torch.uint8
@@ -100,14 +107,18 @@ class QLinear(IntegerEnds):
         signed_output: bool = False,
     ) -> None:
         super().__init__()
-        store_integers(self, (out_features, in_features), (out_features if per_channel else 1, 1), signed)
+        store_integers(
+            self, (out_features, in_features), (out_features if per_channel else 1, 1), signed
+        )
         store_ends(self, signed_input, signed_output)
         self.register_buffer("bias", torch.empty(out_features, dtype=torch.int32) if bias else None)
 
     def forward(self, x: Tensor) -> Tensor:
         weight = self.weight.double() - self.zero_point
         bias = None if self.bias is None else self.bias.double()
-        return self.to_output(F.linear(x.double() - self.input_zero_point, weight, bias), self.scale.flatten())
+        return self.to_output(
+            F.linear(x.double() - self.input_zero_point, weight, bias), self.scale.flatten()
+        )
 
 
 def quantize(
@@ -120,7 +131,9 @@ def quantize(
     """`x / scale + zero_point`, rounded (halves to even) and limited to the numbers of `dtype`, or
     to those of fewer bits. Divided by a tensor, as a number would be inverted first on some
     devices."""
-    return to_integer(x / torch.as_tensor(scale, dtype=x.dtype, device=x.device), zero_point, dtype, bits)
+    return to_integer(
+        x / torch.as_tensor(scale, dtype=x.dtype, device=x.device), zero_point, dtype, bits
+    )
 
 
 class IntegerFunction(nn.Module):
@@ -182,7 +195,9 @@ class IntegerConvEnds(IntegerEnds):
         self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
         size = kernel_size if isinstance(kernel_size, tuple) else (kernel_size, kernel_size)
         shape = (out_channels, in_channels // groups, *size)
-        store_integers(self, shape, (out_channels if per_channel else 1, *(1 for _ in shape[1:])), signed)
+        store_integers(
+            self, shape, (out_channels if per_channel else 1, *(1 for _ in shape[1:])), signed
+        )
         store_ends(self, signed_input, signed_output)
         self.register_buffer("bias", torch.empty(out_channels, dtype=torch.int32) if bias else None)
 
@@ -225,7 +240,9 @@ class Layer(nn.Module):
         self.conv2 = QLinearConv2d(channels, channels, 3, padding=1, per_channel=True)
         self.downsample = nn.Identity()
         if in_channels != channels:
-            self.downsample = nn.Sequential(QLinearConv2d(in_channels, channels, 1, stride, per_channel=True))
+            self.downsample = nn.Sequential(
+                QLinearConv2d(in_channels, channels, 1, stride, per_channel=True)
+            )
         self.add = QLinearAdd()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -265,7 +282,9 @@ def keep_buffers(model: nn.Module, weights: dict[str, Tensor]) -> None:
             module.register_buffer(buffer, tensor)
 
 
-def read_weights(source: str | Path | bytes | BinaryIO | dict[str, Tensor], device: str) -> dict[str, Tensor]:
+def read_weights(
+    source: str | Path | bytes | BinaryIO | dict[str, Tensor], device: str
+) -> dict[str, Tensor]:
     """The tensors of a safetensors or .pt file (its path, its bytes, or open), or of a dict."""
     if isinstance(source, dict):
         return {name: tensor.to(device, copy=True) for name, tensor in source.items()}

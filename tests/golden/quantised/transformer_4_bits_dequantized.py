@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import torch
-from safetensors.torch import load as load_bytes
-from safetensors.torch import load_file
+from safetensors.torch import load as load_bytes, load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -123,7 +122,9 @@ class Transformer4Bits(nn.Module):
 WEIGHTS = Path(__file__).with_name("transformer_4_bits.safetensors")
 
 
-def read_weights(source: str | Path | bytes | BinaryIO | dict[str, Tensor], device: str) -> dict[str, Tensor]:
+def read_weights(
+    source: str | Path | bytes | BinaryIO | dict[str, Tensor], device: str
+) -> dict[str, Tensor]:
     """The tensors of a safetensors or .pt file (its path, its bytes, or open), or of a dict."""
     if isinstance(source, dict):
         return {name: tensor.to(device, copy=True) for name, tensor in source.items()}

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import torch
-from safetensors.torch import load as load_bytes
-from safetensors.torch import load_file
+from safetensors.torch import load as load_bytes, load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -41,7 +40,9 @@ def dequantize_blocks(
         zero = unpack_bits(zero_points.reshape(rows, -1), bits)[:, :blocks, None]
     elif zero_points is not None:
         zero = zero_points.reshape(rows, blocks, 1)
-    return ((numbers.to(scales.dtype) - zero) * scales.reshape(rows, blocks, 1)).flatten(1)[:, :features]
+    return ((numbers.to(scales.dtype) - zero) * scales.reshape(rows, blocks, 1)).flatten(1)[
+        :, :features
+    ]
 
 
 class BlockQuantizedLinear(nn.Module):
@@ -65,14 +66,18 @@ class BlockQuantizedLinear(nn.Module):
         self.in_features, self.bits = in_features, bits
         blocks = -(-in_features // block_size)
         packed = -(-blocks * bits // 8)
-        self.register_buffer("weight", torch.empty(out_features, blocks, block_size * bits // 8, dtype=torch.uint8))
+        self.register_buffer(
+            "weight", torch.empty(out_features, blocks, block_size * bits // 8, dtype=torch.uint8)
+        )
         self.register_buffer("scales", torch.empty(out_features, blocks))
         zeros = torch.empty(out_features, packed, dtype=torch.uint8) if zero_points else None
         self.register_buffer("zero_points", zeros)
         self.bias = nn.Parameter(torch.empty(out_features)) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
-        weight = dequantize_blocks(self.weight, self.scales, self.zero_points, self.bits, self.in_features)
+        weight = dequantize_blocks(
+            self.weight, self.scales, self.zero_points, self.bits, self.in_features
+        )
         return F.linear(x, weight, self.bias)
 
 
@@ -192,7 +197,9 @@ def keep_buffers(model: nn.Module, weights: dict[str, Tensor]) -> None:
             module.register_buffer(buffer, tensor)
 
 
-def read_weights(source: str | Path | bytes | BinaryIO | dict[str, Tensor], device: str) -> dict[str, Tensor]:
+def read_weights(
+    source: str | Path | bytes | BinaryIO | dict[str, Tensor], device: str
+) -> dict[str, Tensor]:
     """The tensors of a safetensors or .pt file (its path, its bytes, or open), or of a dict."""
     if isinstance(source, dict):
         return {name: tensor.to(device, copy=True) for name, tensor in source.items()}

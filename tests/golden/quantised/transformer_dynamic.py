@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 import torch
-from safetensors.torch import load as load_bytes
-from safetensors.torch import load_file
+from safetensors.torch import load as load_bytes, load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 
-def store_integers(layer: nn.Module, shape: tuple[int, ...], steps: tuple[int, ...], signed: bool) -> None:
+def store_integers(
+    layer: nn.Module, shape: tuple[int, ...], steps: tuple[int, ...], signed: bool
+) -> None:
     """Give a layer a weight of integers, each of which stands for `(weight - zero_point) * scale`.
     Scale and zero point have the shape `steps`."""
     dtype = torch.int8 if signed else torch.uint8
@@ -42,11 +43,15 @@ class IntegerLinear(nn.Module):
         signed: bool = True,
     ) -> None:
         super().__init__()
-        store_integers(self, (out_features, in_features), (out_features if per_channel else 1, 1), signed)
+        store_integers(
+            self, (out_features, in_features), (out_features if per_channel else 1, 1), signed
+        )
         self.bias = nn.Parameter(torch.empty(out_features)) if bias else None
 
 
-def to_integer(x: Tensor, zero_point: Tensor | int = 0, dtype: torch.dtype = torch.uint8, bits: int = 0) -> Tensor:
+def to_integer(
+    x: Tensor, zero_point: Tensor | int = 0, dtype: torch.dtype = torch.uint8, bits: int = 0
+) -> Tensor:
     """`x` rounded (halves to even), moved by `zero_point`, and limited to the numbers of `dtype`,
     or of fewer bits."""
     x = x.round().float() + torch.as_tensor(zero_point, dtype=torch.float32, device=x.device)
@@ -63,7 +68,9 @@ def dynamic_quantize(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return to_integer(x / scale, zero_point), scale, zero_point.to(torch.uint8)
 
 
-def matmul_integer(a: Tensor, b: Tensor, a_zero: Tensor | int = 0, b_zero: Tensor | int = 0) -> Tensor:
+def matmul_integer(
+    a: Tensor, b: Tensor, a_zero: Tensor | int = 0, b_zero: Tensor | int = 0
+) -> Tensor:
     """The product of 8-bit integers in int32. It is computed in float64, where it is exact, and
     which every device multiplies fast."""
     return ((a.double() - a_zero) @ (b.double() - b_zero)).to(torch.int32)
@@ -229,7 +236,9 @@ def keep_buffers(model: nn.Module, weights: dict[str, Tensor]) -> None:
             module.register_buffer(buffer, tensor)
 
 
-def read_weights(source: str | Path | bytes | BinaryIO | dict[str, Tensor], device: str) -> dict[str, Tensor]:
+def read_weights(
+    source: str | Path | bytes | BinaryIO | dict[str, Tensor], device: str
+) -> dict[str, Tensor]:
     """The tensors of a safetensors or .pt file (its path, its bytes, or open), or of a dict."""
     if isinstance(source, dict):
         return {name: tensor.to(device, copy=True) for name, tensor in source.items()}

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 import torch
-from safetensors.torch import load as load_bytes
-from safetensors.torch import load_file
+from safetensors.torch import load as load_bytes, load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 
-def store_integers(layer: nn.Module, shape: tuple[int, ...], steps: tuple[int, ...], signed: bool) -> None:
+def store_integers(
+    layer: nn.Module, shape: tuple[int, ...], steps: tuple[int, ...], signed: bool
+) -> None:
     """Give a layer a weight of integers, each of which stands for `(weight - zero_point) * scale`.
     Scale and zero point have the shape `steps`."""
     dtype = torch.int8 if signed else torch.uint8
@@ -42,7 +43,9 @@ class IntegerLinear(nn.Module):
         signed: bool = True,
     ) -> None:
         super().__init__()
-        store_integers(self, (out_features, in_features), (out_features if per_channel else 1, 1), signed)
+        store_integers(
+            self, (out_features, in_features), (out_features if per_channel else 1, 1), signed
+        )
         self.bias = nn.Parameter(torch.empty(out_features)) if bias else None
 
 
@@ -174,7 +177,9 @@ def keep_buffers(model: nn.Module, weights: dict[str, Tensor]) -> None:
             module.register_buffer(buffer, tensor)
 
 
-def read_weights(source: str | Path | bytes | BinaryIO | dict[str, Tensor], device: str) -> dict[str, Tensor]:
+def read_weights(
+    source: str | Path | bytes | BinaryIO | dict[str, Tensor], device: str
+) -> dict[str, Tensor]:
     """The tensors of a safetensors or .pt file (its path, its bytes, or open), or of a dict."""
     if isinstance(source, dict):
         return {name: tensor.to(device, copy=True) for name, tensor in source.items()}

@@ -150,6 +150,13 @@ def test_a_network_may_be_a_function_of_values() -> None:
     assert list(build.model([value], {"y": single(value)}).model.graph.initializers) == ["linear.weight", "linear.bias"]
 
 
+def test_a_part_of_a_network_is_called_by_its_place() -> None:
+    net, value = Net(), x()
+    hidden = net.blocks[1](net.embed(value))
+    names = [*build.model([value], {"y": hidden}).model.graph.initializers]
+    assert sorted(names) == sorted(key for key in KEYS if key.startswith(("embed", "blocks.1")))
+
+
 def test_a_network_inside_of_scopes() -> None:
     value, net = x(), Net()
     with build.scope("", "Both"):

@@ -54,7 +54,7 @@ def entered(module: Module) -> Iterator[None]:
             yield
         return
     if found is None:
-        scopes = state.scopes().within(module.own_name(), class_name)
+        scopes = state.scopes().within(module.path, class_name)
         found = _tree_of(module, scopes)
         token = _tree.set(found)
         try:

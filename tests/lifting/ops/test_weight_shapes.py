@@ -50,6 +50,19 @@ LAYERS: list[tuple[str, dict[str, Any]]] = [
         for name in ("QuantizedConv2d", "DynamicQuantizedConv2d", "RoundedBiasConv2d", "QLinearConv2d")
         for size in (3, (2, 3))
     ),
+    *(
+        (name, {**WIDTHS, "kernel_size": 3, "bias": each, "per_channel": each})
+        for name in ("QuantizedConv1d", "DynamicQuantizedConv1d", "QLinearConv1d")
+        for each in (True, False)
+    ),
+    *((name, {"signed": each}) for name in ("Quantize", "Dequantize", "FakeQuantize") for each in (True, False)),
+    *(
+        (f"QLinear{name}", {"signed": name == "Mul"})
+        for name in ("Add", "Mul", "Where", "MatMul", "Sigmoid", "LeakyReLU", "GlobalAvgPool")
+    ),
+    *(("QLinearConcat", {"inputs": count, "dim": 1}) for count in (2, 3)),
+    ("QLinearSoftmax", {"dim": -1}),
+    ("QLinearAvgPool2d", {"kernel_size": 3, "stride": 2}),
     *(("QLinear", {"in_features": 3, "out_features": 5, "per_channel": each}) for each in (True, False)),
     *(("QuantizedEmbedding", {"num_embeddings": 7, "embedding_dim": 3, "per_channel": each}) for each in (True, False)),
     *(

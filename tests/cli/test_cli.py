@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +15,6 @@ from onnx import helper, numpy_helper, parser
 import onnxlift
 from ir.reading.broken_files import TABLE, BrokenFile
 from models.handmade import beam_step, tiny_resnet, transformer_block
-from onnxlift import cli
 
 
 @pytest.fixture
@@ -150,13 +148,6 @@ def test_ops(run) -> None:  # type: ignore[no-untyped-def]
     assert list(table) == ["ai.onnx"] and "Softmax" in table["ai.onnx"]
     status, _, err = run("ops", "--domain", "nowhere")
     assert status == 2 and "the domains are ai.onnx" in err
-
-
-def test_every_file_with_a_function_of_its_name_is_a_command(run) -> None:  # type: ignore[no-untyped-def]
-    out = run("--help")[1]
-    for path in Path(cli.__path__[0]).glob("*.py"):
-        has_command = f"\ndef {path.stem}(" in path.read_text(encoding="utf-8")
-        assert has_command == bool(re.search(rf"^\W*{path.stem} ", out, re.MULTILINE)), path.stem
 
 
 def test_unsupported_operators_are_one_message(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

@@ -116,6 +116,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     for name, proto in made.items():
         onnx.save(proto, root / f"{name}.onnx")
+    onnxlift.quantize(root / "resnet50.onnx", mode="dynamic", speed=False).save(root / "resnet50-int8.onnx")
     (root / "models").mkdir()
     for name in ("resnet50", "bert"):
         shutil.copy(root / f"{name}.onnx", root / "models")

@@ -26,6 +26,8 @@ def settle(plan: ModulePlan, order: dict[ir.Node, int], reads: dict[ir.Node, lis
         uncalled = {item for item in on_cycle if isinstance(item, ModulePlan) and not item.called}
         dissolved = uncalled or on_cycle
         dissolved |= {call for item in dissolved if isinstance(item, ModulePlan) for call in item.calls}
+        if not any(isinstance(item, ModulePlan) for item in dissolved):
+            raise RuntimeError(f"{len(on_cycle)} nodes wait for one another")
         items: list[ir.Node | ModulePlan] = []
         for item in plan.items:
             items.extend(moved_up(item) if item in dissolved and isinstance(item, ModulePlan) else [item])
@@ -76,10 +78,14 @@ def _on_cycle(
 ) -> set[ir.Node | ModulePlan]:
     """Return those of `items` that are on a cycle. Items that merely wait for a cycle are peeled off: nobody waits for
     them."""
-    left = set(items)
-    while True:
-        waited_for = {source for item in left for source in waits_for[item]}
-        kept = left & waited_for
-        if kept == left:
-            return left
-        left = kept
+    waiting = dict.fromkeys(items, 0)  # for each, how many of those that are left wait for it
+    for item in items:
+        for source in waits_for[item]:
+            waiting[source] += 1
+    peeled = [item for item, count in waiting.items() if not count]
+    for item in peeled:
+        for source in waits_for[item]:
+            waiting[source] -= 1
+            if not waiting[source]:
+                peeled.append(source)
+    return items - set(peeled)

@@ -310,12 +310,24 @@ def test_constants_are_weights_by_their_use() -> None:
     assert {key for key in lifted.state_dict if "." not in key} == own | {"scale"}
 
 
-def test_a_graph_with_scopes_keeps_them() -> None:
+def test_blocks_beside_a_named_layer_leave_it_its_name() -> None:
     g = Nameless()
     x = g.linear(g.input("n", "n", 4), "stem")
     for _ in range(3):
         x = g.residual(x)
-    assert "self.layers" not in g.lift(x).source
+    lifted = g.lift(x)
+    assert "self.layers = nn.ModuleList(MLPBlock() for _ in range(3))" in lifted.source
+    assert {"stem.weight", "stem.bias"} <= set(lifted.state_dict)
+
+
+def test_a_graph_whose_layers_have_names_keeps_them() -> None:
+    g = Graph()
+    x = g.input("n", "n", 4)
+    for name in ("first", "second", "third"):
+        x = g.node("Add", x, g.node("Tanh", g.linear(x, name)))
+    lifted = g.lift(x)
+    assert "class MLPBlock" not in lifted.source
+    assert {key.partition(".")[0] for key in lifted.state_dict} == {"first", "second", "third"}
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)

@@ -87,6 +87,12 @@ def test_a_model_without_anything_to_quantise_is_an_error() -> None:
         onnxlift.quantize(model_of("(float[n] x) => (float[n] y) { y = Exp(x) }"), verify=False)
 
 
+def test_small_weights_are_told_to_be_small() -> None:
+    small = model_of("(float[n, 2] x) => (float[n, 1] y) <float[2, 1] w = {1, 2}> { y = MatMul(x, w) }")
+    with pytest.raises(onnxlift.OnnxLiftError, match="constant weights of 1,024 numbers or more in float32"):
+        onnxlift.quantize(small, mode="weights", verify=False)
+
+
 def test_qoperator_is_measured_like_qdq() -> None:
     report = onnxlift.quantize(convnet(), calibrate=samples(), format="qoperator", speed=False)
     assert {"QLinearConv", "QGemm"} <= set(operators(report.proto())) and report.passed

@@ -50,6 +50,7 @@ from .recipe import QuantizeError, Recipe, make_recipe
 from .report import QuantizeReport
 from .samples import check_source, write_samples
 from .slots import slots_of
+from .weights import FEWEST
 from .work import Samples, Work, file_size
 
 MEASURED = 16
@@ -266,9 +267,10 @@ def _check_changed(prepared: ir.Model, model: ir.Model, recipe: Recipe) -> None:
         Counter((node.domain, node.op_type) for node in all_nodes(each.graph)) for each in (prepared, model)
     )
     if before == after and recipe.mode not in ("float16", "bfloat16"):
+        size = f" of {FEWEST:,} numbers or more" if recipe.mode == "weights" else ""
         raise QuantizeError(
             f"there is nothing in the model that could be quantised ({recipe}): it has no operators of a kind that "
-            "this mode knows, with constant weights in float32. Another mode may do (--mode)."
+            f"this mode knows, with constant weights{size} in float32. Another mode may do (--mode)."
         )
 
 

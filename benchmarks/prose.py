@@ -2,8 +2,8 @@
 
     python benchmarks/prose.py FOLDER|FILE ... [--worst 10] [--details] [--json FILE] [--jobs 2]
 
-Lifts each model as it is and as a plain transcript (`flat=True`), and prints a line each, then how each figure is
-distributed. The figures:
+Lifts each model as it is and as a plain transcript (`structure="flat"`), and prints a line each, then how each figure
+is distributed. The figures:
 
     lines        of the source without blank ones; beside it, of the transcript
     /node        lines per node, of classes and the functions they call (`load` is as long for every model)
@@ -108,7 +108,7 @@ def models(paths: Iterable[Path]) -> Iterator[Path]:
 
 def measure_file(path: Path) -> Prose:
     try:
-        lifted, flat = onnxlift.lift(path), onnxlift.lift(path, flat=True)
+        lifted, flat = onnxlift.lift(path), onnxlift.lift(path, structure="flat")
     except onnxlift.OnnxLiftError as error:
         return Prose(path.stem, error=str(error).splitlines()[0])
     prose = measure(path.stem, lifted.source)

@@ -3,10 +3,10 @@
     python benchmarks/runtime.py [MODEL ...] [--json] [--no-compile] [--rounds 75]
 
 A module is exported by PyTorch, lifted, and run against itself: eager against eager (budget: 5 % slower), compiled
-against compiled; against the flat transcription of the same file (`lift(flat=True)`, budget: no slower, which cannot be
-told from 5 %), and against ONNX Runtime (no budget). In every round each of them runs for the same number of calls, so
-that whatever else the machine does meets them all; the result is the median, over the rounds, of the ratio of two times
-of one round. One thread, no gradients. Below 1 the lifted module is the faster.
+against compiled; against the flat transcription of the same file (`lift(structure="flat")`, budget: no slower, which
+cannot be told from 5 %), and against ONNX Runtime (no budget). In every round each of them runs for the same number of
+calls, so that whatever else the machine does meets them all; the result is the median, over the rounds, of the ratio of
+two times of one round. One thread, no gradients. Below 1 the lifted module is the faster.
 """
 
 from __future__ import annotations
@@ -111,7 +111,10 @@ def measure(name: str, rounds: int, compiled: bool) -> Result:
     file = program.model_proto.SerializeToString()
     session = onnxruntime.InferenceSession(file, _single_thread(), providers=["CPUExecutionProvider"])
     feeds = {each.name: tensor.numpy() for each, tensor in zip(session.get_inputs(), inputs, strict=True)}
-    lifted, flat = onnxlift.lift(file, name=name).module(), onnxlift.lift(file, name=f"{name}_flat", flat=True).module()
+    lifted, flat = (
+        onnxlift.lift(file, name=name).module(),
+        onnxlift.lift(file, name=f"{name}_flat", structure="flat").module(),
+    )
     expected = original(*inputs)
     for module in (lifted, flat):
         torch.testing.assert_close(module(*inputs), expected, rtol=1e-3, atol=1e-3)

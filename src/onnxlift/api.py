@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import torch
@@ -18,7 +18,7 @@ def lift(
     name: str | None = None,
     simplify: bool = True,
     skip_passes: Collection[str] = (),
-    flat: bool = False,
+    structure: Literal["names", "repetition", "flat"] | None = None,
     max_shard_size: int | str = "5GB",
     explain: bool = False,
     dtype: torch.dtype | str | None = None,
@@ -29,9 +29,12 @@ def lift(
     `source` is a path, bytes, an open file, an `onnx.ModelProto` or an `onnx_ir.Model`. `name` names the files that
     `Lifted.save` writes; by default they are named after the ONNX file. Weights beyond `max_shard_size` are spread over
     several files. `simplify=False` leaves out the stage `simplifying`; `skip_passes` leaves out single steps of any
-    stage (`onnxlift passes` lists them). `flat=True` transcribes the model node by node into one class, without modules
-    and idioms, to see what lifting does, or to compare with it. `explain=True` records what becomes of each node, so
-    that `Lifted.explain` can tell; it explains names without that, too.
+    stage (`onnxlift passes` lists them). `explain=True` records what becomes of each node, so that `Lifted.explain` can
+    tell; it explains names without that, too.
+
+    `structure` tells what modules come from, where the best source is not what you want: "names" of nodes and weights,
+    or "repetition" of equal blocks. "flat" transcribes the model node by node into one class, without modules and
+    idioms, to see what lifting does, or to compare with it.
 
     `dtype` gives the model another precision: "float32", "float16", "bfloat16" or "float64", or the type of torch. The
     weights of the model's own floating-point type are converted, and so are inputs, outputs, and casts to that type.
@@ -53,13 +56,19 @@ def lift(
         name=name,
         simplify=simplify,
         skip_passes=skip_passes,
-        flat=flat,
+        structure=structure,
         max_shard_size=size,
         explain=explain,
         dtype=parse_dtype(dtype),
         dequantize=dequantize,
     )
-    options = {"simplify": simplify, "skip_passes": skip_passes, "flat": flat, "dtype": dtype, "dequantize": dequantize}
+    options = {
+        "simplify": simplify,
+        "skip_passes": skip_passes,
+        "structure": structure,
+        "dtype": dtype,
+        "dequantize": dequantize,
+    }
     lifted.origin = (source, options)
     return lifted
 

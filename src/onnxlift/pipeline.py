@@ -22,12 +22,12 @@ from onnxlift.lifting.modules.members.untrained import untrained_constants
 from onnxlift.lifting.ops import registry
 from onnxlift.lifting.ops.layer_nodes import function_weights
 from onnxlift.lifting.stages import Lift
-from onnxlift.lifting.structures import Candidate, Choice, choose_structure
+from onnxlift.lifting.structures import Candidate, Choice, check_structure, choose_structure, given_structure
 from onnxlift.lifting.text.dump import GraphDump
 from onnxlift.lifting.text.file import Header
 from onnxlift.lifting.text.source_map import readers_of
 from onnxlift.lifting.text.weights import MAX_SHARD_SIZE
-from onnxlift.lifting.tree.structure import Promise, Structure, promise_of
+from onnxlift.lifting.tree.structure import Forced, Promise, Structure, promise_of
 from onnxlift.rewriting import stages as rewriting
 from onnxlift.rewriting.dequantising.dequantise import may_be_dequantised, noise_of
 from onnxlift.rewriting.element_type import own_type
@@ -52,17 +52,18 @@ def run(
     name: str | None,
     simplify: bool,
     skip_passes: Collection[str],
-    flat: bool = False,
+    structure: Forced | None = None,
     max_shard_size: int = MAX_SHARD_SIZE,
     explain: bool = False,
     dtype: ir.DataType | None = None,
     dequantize: bool = False,
     watch: Watch | None = None,
 ) -> Lifted:
-    """The model in `source`, lifted; or only transcribed node by node into one class, if it is to be `flat`.
+    """The model in `source`, lifted, with its modules from names, from repetition or from nothing, if `structure` says.
 
     `watch` is shown the graph after the stages up to simplifying, and after each idiom."""
     check_skipped(skip_passes, STAGES)
+    check_structure(structure)
     record = Record(skip_passes)
     with collector_paused(), answered(record), ExitStack() as stack:
         dump = GraphDump()
@@ -97,16 +98,17 @@ def run(
         if watch is not None:
             watch(SIMPLIFYING.name, model)
         first = Candidate(lift, record, dump)
-        if flat:
+        if structure == "flat":
             first.transcribe()
             choice = Choice(first)
         else:
-            transcript = None if promise_of(model) is Promise.MODULES else first.copied(Structure.TRANSCRIPT)
+            is_given = structure is not None or promise_of(model) is Promise.MODULES
+            transcript = None if is_given else first.copied(Structure.TRANSCRIPT)
             observer = record.observer
             record.observer = observer if watch is None else both(observer, watch)
             record.run(IDIOMS, model, function_weights=function_weights)
             record.observer = observer
-            choice = choose_structure(first, transcript)
+            choice = choose_structure(first, transcript) if structure is None else given_structure(first, structure)
         lift = choice.chosen.lift
         return Lifted(
             name,

@@ -62,7 +62,7 @@ def test_convert_explains_names_and_nodes_and_writes_nothing(run, block: Path, t
 
 def test_convert_flat(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     onnx.save(tiny_resnet(), tmp_path / "net.onnx")
-    assert run("convert", tmp_path / "net.onnx", "-o", tmp_path / "out", "--flat", "--verify")[0] == 0
+    assert run("convert", tmp_path / "net.onnx", "-o", tmp_path / "out", "--structure", "flat", "--verify")[0] == 0
     source = (tmp_path / "out" / "net.py").read_text(encoding="utf-8")
     assert source.count("\nclass ") == 1 and "nn.Linear" not in source and "nn.Conv2d" in source
 

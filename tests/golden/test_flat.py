@@ -10,7 +10,7 @@ from models.running import Outputs, assert_close, run_torch
 
 
 def test_one_class_of_the_same_numbers(example: Example, path: Path, expected: list[Outputs]) -> None:
-    lifted = onnxlift.lift(path, name=f"{example.model}_flat", flat=True)
+    lifted = onnxlift.lift(path, name=f"{example.model}_flat", structure="flat")
     assert lifted.report.classes == 1
     assert "idioms" not in lifted.report.steps
     module = lifted.module()

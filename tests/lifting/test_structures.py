@@ -12,6 +12,7 @@ import pytest
 from onnx import numpy_helper
 
 import onnxlift
+from onnxlift.errors import OnnxLiftError
 from small_graphs import Graph, code
 
 JOINTS = (";", "_")  # TensorFlow Lite's own, and what converters make of it
@@ -169,7 +170,7 @@ def picked(count: int) -> tuple[Graph, str]:
 
 def test_a_source_is_never_longer_than_the_transcript() -> None:
     g, x = fused(";")
-    lifted, flat = g.lift(x), g.lift(x, flat=True)
+    lifted, flat = g.lift(x), g.lift(x, structure="flat")
     assert next(iter(lifted.report.structures)) == "transcript"
     assert lines(lifted) == lines(flat) < lifted.report.structures["none"]
     assert f"structure      transcript ({lines(flat)} lines of code), chosen over none (" in str(lifted.report)
@@ -188,7 +189,7 @@ def test_a_transcript_trains_what_the_source_trains() -> None:
     for i, activation in enumerate(("Tanh", "Elu", "Sigmoid")):
         x = g.node("Conv", x, g.weight(f"const_{i}", 4, 4, 3, 3), pads=[1] * 4)
         x = g.node(activation, g.node("Mul", x, g.weight(f"const_fold_opt__{i}", 4, 1, 1)))
-    names = [{name for name, _ in g.lift(x, flat=flat).module().named_parameters()} for flat in (False, True)]
+    names = [{name for name, _ in g.lift(x, structure=each).module().named_parameters()} for each in (None, "flat")]
     assert {"scales.0", "scales.1", "scales.2"} <= names[0] == names[1]
 
 
@@ -225,6 +226,24 @@ def test_modules_that_only_keys_tell_have_to_pay_and_keep_the_keys() -> None:
 @pytest.mark.parametrize("named", [keyed, lambda: scoped("part_{i}", "{path}.{layer}.weight")])
 def test_a_transcript_keeps_keys(named: Callable[[], tuple[Graph, str]]) -> None:
     g, x = named()
-    lifted, flat = g.lift(x), g.lift(x, flat=True)
+    lifted, flat = g.lift(x), g.lift(x, structure="flat")
     assert classes(flat) == ["Small"]
     assert set(flat.state_dict) == set(lifted.state_dict)
+
+
+def test_a_structure_can_be_asked_for() -> None:
+    g, x = scoped("part_{i}", "{path}.{layer}.weight")
+    given = {each: g.lift(x, structure=each) for each in ("names", "repetition", "flat")}
+    assert {name: len(classes(lifted)) > 1 for name, lifted in given.items()} == {
+        "names": True,
+        "repetition": False,
+        "flat": False,
+    }
+    assert not any(lifted.report.structures for lifted in given.values())
+    assert given["names"].state_dict.keys() == given["flat"].state_dict.keys()
+
+
+def test_an_unknown_structure_is_an_error() -> None:
+    g, x = fused(";")
+    with pytest.raises(OnnxLiftError, match="there is no structure 'modules': give one of names, repetition, flat, or"):
+        g.lift(x, structure="modules")

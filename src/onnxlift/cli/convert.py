@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from .each import run_each
-from .options import Dequantize, Dtype, Flat, Force, Jobs, Json, Models, NoSimplify, Quiet, SkipPass, progress
+from .options import Dequantize, Dtype, Force, Jobs, Json, Models, NoSimplify, Quiet, SkipPass, Structure, progress
 from .outcome import Outcome
 
 
@@ -17,11 +17,11 @@ def convert(
     models: Models,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where to write.")] = Path(),
     name: Annotated[str | None, typer.Option(help="What to call the files, if not as the model.")] = None,
-    verify: Annotated[bool, typer.Option("--verify", help="Compare the result with ONNX Runtime afterwards.")] = False,
+    verify: Annotated[bool, typer.Option("--verify/--no-verify", help="Compare the result with ONNX Runtime.")] = False,
     force: Force = False,
     no_simplify: NoSimplify = False,
     skip_pass: SkipPass = None,
-    flat: Flat = False,
+    structure: Structure = None,
     dtype: Dtype = None,
     dequantize: Dequantize = False,
     max_shard_size: Annotated[
@@ -64,7 +64,7 @@ def convert(
         "name": name,
         "simplify": not no_simplify,
         "skip_passes": skip_pass or (),
-        "flat": flat,
+        "structure": structure,
         "max_shard_size": max_shard_size,
         "dtype": dtype,
         "dequantize": dequantize,

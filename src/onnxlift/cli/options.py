@@ -131,8 +131,14 @@ Dtype = Annotated[
         help="Lift the model in another precision: float32, float16, bfloat16 or float64. Integers stay.",
     ),
 ]
-Flat = Annotated[
-    bool, typer.Option("--flat", help="Transcribe node by node into one class: no modules, no idioms. Keys stay.")
+Structure = Annotated[
+    str | None,
+    typer.Option(
+        "--structure",
+        metavar="KIND",
+        help="What modules come from: `names` of nodes and weights, `repetition` of equal blocks, or nothing (`flat`: "
+        "node by node in one class, without idioms; keys stay). If not given, what reads best.",
+    ),
 ]
 
 DEBUG = "ONNXLIFT_DEBUG"

@@ -9,8 +9,8 @@ the same graph in one class, and otherwise the next is tried:
 Where keys are guaranteed and modules are not, the transcript alone is the bound. It has the keys as well: its layers
 lie in plain containers. Repetition fills what has no names (`tree/repetition.py`), and is not tried by itself.
 
-The last is the text of `flat=True`: one class without idioms. An idiom may take lines (a scale that is trained is a
-parameter, with a line of its own), so that the source of the best structure is still longer than that.
+The last is the text of `structure="flat"`: one class without idioms. An idiom may take lines (a scale that is trained
+is a parameter, with a line of its own), so that the source of the best structure is still longer than that.
 
 In a small graph, few lines can be saved. A class that several modules share still tells more than it costs: what it
 costs is not held against the first of them. And so does an idiom: a small graph is never transcribed. In a larger graph
@@ -27,10 +27,11 @@ layers alone do not take more lines than the source has.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 import onnx_ir as ir
 
-from onnxlift.errors import UnsupportedError
+from onnxlift.errors import OnnxLiftError, UnsupportedError
 from onnxlift.lifting.code.statements import walk_statements
 from onnxlift.lifting.modules.classes.module_class import ModuleClass
 from onnxlift.lifting.modules.module import Module
@@ -39,7 +40,7 @@ from onnxlift.lifting.stages import CLASSES, LOWERING, NAMING, RESTRUCTURING, ST
 from onnxlift.lifting.text.dump import GraphDump
 from onnxlift.lifting.tree.paths import layer_paths, no_paths
 from onnxlift.lifting.tree.repetition import find_repetition
-from onnxlift.lifting.tree.structure import Promise, Structure, promise_of
+from onnxlift.lifting.tree.structure import Forced, Promise, Structure, promise_of
 from onnxlift.rewriting.idioms.layers.channel_weights import mark_channel_weights
 from onnxlift.stages import Record
 
@@ -153,6 +154,21 @@ def choose_structure(first: Candidate, transcript: Candidate | None) -> Choice:
         return choice
     others = choice.lines or {chosen.structure.value: chosen.lines}
     return Choice(transcript, {Structure.TRANSCRIPT.value: transcript.lines, **others})
+
+
+def given_structure(first: Candidate, structure: Literal["names", "repetition"]) -> Choice:
+    """Lift the model of `first` by its names or by repetition, whatever its source costs."""
+    first.lift.structure = Structure(structure)
+    first.find_modules()
+    first.write()
+    return Choice(first)
+
+
+def check_structure(structure: object) -> None:
+    """Raise an error for what is none of the structures that can be asked for."""
+    if structure is not None and structure not in get_args(Forced):
+        names = ", ".join(get_args(Forced))
+        raise OnnxLiftError(f"there is no structure {structure!r}: give one of {names}, or none to get the best.")
 
 
 def _best_structure(first: Candidate) -> Choice:

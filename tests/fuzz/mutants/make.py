@@ -24,7 +24,7 @@ CHANGES: dict[Change, int] = {
     **anything.CHANGES,
 }
 MOST_BYTES = 1_000_000
-OPTIONS: tuple[dict[str, Any], ...] = (*({},) * 8, {"flat": True}, {"simplify": False})
+OPTIONS: tuple[dict[str, Any], ...] = (*({},) * 8, {"structure": "flat"}, {"simplify": False})
 
 
 @dataclass(frozen=True)

@@ -91,8 +91,8 @@ def test_the_forms_of_inputs_and_steps(tmp_path: Path) -> None:
         ("inputs: m\nsteps:\n- lint: {fail_on: bad}", "cannot be 'bad': it is 'error' or 'warning' or 'info'."),
         ("inputs: m\nsteps:\n- lint: {weights: 1}", "cannot be 1: it is true or false."),
         (
-            "inputs: m\nsteps:\n- convert: {flat: maybe}",
-            "batch.yml:3: the option 'flat' of convert cannot be 'maybe': it is true or false.",
+            "inputs: m\nsteps:\n- convert: {structure: maybe}",
+            "the option 'structure' of convert cannot be 'maybe': it is 'names' or 'repetition' or 'flat' or nothing.",
         ),
         ("inputs: m\nsteps:\n- verify: {lifted: x}", "verify has no option 'lifted'"),
         ("inputs: m\nsteps:\n- verify: {against: a.py}", "cannot be 'a.py': a batch runs no code that its file names."),
@@ -134,6 +134,12 @@ def test_what_is_wrong_is_named_with_its_line(text: str, message: str, tmp_path:
     with pytest.raises(ConfigError) as caught:
         read(text, tmp_path)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("option", ["dtype: float16", "structure: flat", "structure: null", "skip_passes: [linear]"])
+def test_options_are_read_by_their_types(option: str, tmp_path: Path) -> None:
+    """Also where the type of another option is known to type checkers only."""
+    assert read(f"inputs: m\nsteps:\n- convert: {{{option}}}", tmp_path).steps[0].options
 
 
 def test_all_that_is_wrong_is_named_at_once(tmp_path: Path) -> None:

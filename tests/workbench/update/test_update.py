@@ -221,7 +221,7 @@ def test_a_file_in_half_precision_takes_weights_that_were_trained_in_full() -> N
 
 def test_options_of_the_lift_are_kept() -> None:
     model = models.linear()
-    lifted = onnxlift.lift(model, flat=True)
+    lifted = onnxlift.lift(model, structure="flat")
     module = trained(lifted.module())
     assert_updated(model, module, lifted.update(module, verify=False).to_bytes())
 

@@ -10,6 +10,7 @@ with others (`lifting/structures.py`).
 from __future__ import annotations
 
 from enum import Enum
+from typing import Literal
 
 import onnx_ir as ir
 
@@ -32,6 +33,10 @@ class Structure(Enum):
     """Nothing: all is in one class."""
     TRANSCRIPT = "transcript"
     """Nothing, without idioms: the graph in one class, node by node."""
+
+
+Forced = Literal["names", "repetition", "flat"]
+"""A structure that can be asked for: `flat` is the transcript."""
 
 
 class Promise(Enum):

@@ -145,11 +145,21 @@ def parameters(verb: Verb) -> dict[str, inspect.Parameter]:
 
 
 def _signature(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    names = vars(import_module(inspect.unwrap(function).__module__))
+    return [
+        each.replace(annotation=_meaning(each.annotation, names))
+        for each in inspect.signature(function).parameters.values()
+    ]
+
+
+def _meaning(annotation: Any, names: dict[str, Any]) -> Any:
+    """Return the type that an annotation means; Any if it names what is imported for type checkers only."""
+    if not isinstance(annotation, str):
+        return Any if annotation is inspect.Parameter.empty else annotation
     try:
-        signature = inspect.signature(function, eval_str=True)
-    except NameError:  # an annotation names what is imported for type checkers only
-        signature = inspect.signature(function)
-    return list(signature.parameters.values())
+        return typing.get_type_hints(types.SimpleNamespace(__annotations__={"it": annotation}), names)["it"]
+    except NameError:
+        return Any
 
 
 def wrong_options(verb: Verb, options: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -167,11 +177,7 @@ def wrong_value(verb: Verb, name: str, value: Any) -> str:
     """Return why a value cannot be that of an option; empty if it can, as far as the signature tells."""
     if isinstance(value, str) and value.endswith(".py"):
         return f"the option {name!r} of {verb.name} cannot be {value!r}: a batch runs no code that its file names."
-    parameter = parameters(verb)[name]
-    annotation = parameter.annotation
-    if annotation is parameter.empty or isinstance(annotation, str):
-        default = parameter.default
-        annotation = type(default) if isinstance(default, bool | int | float | str) else Any
+    annotation = parameters(verb)[name].annotation
     if _fits(value, annotation):
         return ""
     return f"the option {name!r} of {verb.name} cannot be {value!r}: it is {_told(annotation)}."
@@ -179,6 +185,8 @@ def wrong_value(verb: Verb, name: str, value: Any) -> str:
 
 def _fits(value: Any, annotation: Any) -> bool:
     """Tell whether a plain value (a scalar, list or dict) can be meant by an annotation."""
+    if annotation is Any:
+        return True
     origin = typing.get_origin(annotation)
     if origin in (typing.Union, types.UnionType):
         return any(_fits(value, each) for each in typing.get_args(annotation))

@@ -56,8 +56,8 @@ def matched(given: Given, entries: Mapping[str, Entry], ties: Mapping[str, str])
         raise WeightsError(
             "the weights are not those of this model: "
             + "; ".join(complaints)
-            + ". Give the state dict of the lifted model, trained; if it was lifted with options (another dtype, flat, "
-            "skipped passes), give these as well."
+            + ". Give the state dict of the lifted model, trained; if it was lifted with options (another dtype, a "
+            "structure, skipped passes), give these as well."
         )
     return {owner: keys[0] for owner, keys in found.items()}
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import onnx
 
@@ -137,7 +137,7 @@ def update(
     *,
     simplify: bool = True,
     skip_passes: Collection[str] = (),
-    flat: bool = False,
+    structure: Literal["names", "repetition", "flat"] | None = None,
     dtype: torch.dtype | str | None = None,
     dequantize: bool = False,
     reexport: bool = False,
@@ -150,13 +150,13 @@ def update(
     is, node for node, with its operators, names, metadata and interface. If no weight differs from that of the model,
     the result has the bytes of the original.
 
-    `simplify`, `skip_passes`, `flat`, `dtype` and `dequantize` are the options with which the model was lifted, if it
-    was with any.
+    `simplify`, `skip_passes`, `structure`, `dtype` and `dequantize` are the options with which the model was lifted, if
+    it was with any.
     A weight that the file has no place for is an UpdateError, which lists all of them. With `reexport`, torch exports
     the trained module in that case, and the graph is another one. Unless `verify` is False, the result is lifted, and
     must have the given weights; and ONNX Runtime must compute with it what the module computes, on inputs that
     `checking` can tell of with the options of `verify`."""
-    options: dict[str, Any] = {"simplify": simplify, "skip_passes": skip_passes, "flat": flat}
+    options: dict[str, Any] = {"simplify": simplify, "skip_passes": skip_passes, "structure": structure}
     options |= {"dtype": parse_dtype(dtype), "dequantize": dequantize}
     given = read_weights(weights)
     with answered():

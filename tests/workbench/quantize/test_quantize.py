@@ -168,6 +168,16 @@ def test_a_bias_with_an_axis_more_and_old_opsets_are_taken() -> None:
     assert mean_sqnr(model, report.proto(), feeds) > 25
 
 
+def test_a_model_that_declares_its_weights_is_quantised() -> None:
+    """PyTorch's exporter writes the shape of a weight beside it, and the quantiser turns the matrix of a Gemm."""
+    model = convnet()
+    for name in ("w1", "w3"):
+        shape = next(tensor.dims for tensor in model.graph.initializer if tensor.name == name)
+        model.graph.value_info.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape))
+    report = onnxlift.quantize(model, mode="dynamic", speed=False, verify=False)
+    assert "MatMulInteger" in operators(report.proto())
+
+
 def test_nothing_is_measured_if_nobody_asks() -> None:
     report = onnxlift.quantize(convnet(), calibrate=samples(), verify=False, keep=["*Gemm*"])
     assert report.passed and report.outputs == () and report.speed is None

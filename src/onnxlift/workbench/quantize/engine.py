@@ -39,6 +39,7 @@ def quantize_file(
     from onnxruntime.quantization.quant_utils import QuantizationMode, QuantType, load_model_with_shape_infer
 
     proto = load_model_with_shape_infer(model)
+    _forget_types_of_weights(proto.graph)
     op_types = op_types_of(recipe)
     weights = QuantType.from_string(_engine_type(recipe.weights))
     common = (recipe.per_channel, bool(recipe.reduce_range))
@@ -64,6 +65,14 @@ def quantize_file(
             quantizer = QDQQuantizer(proto, *common, weights, activations, data, *chosen, options)
     quantizer.quantize_model()
     quantizer.model.save_model_to_file(str(result), is_large)
+
+
+def _forget_types_of_weights(graph: onnx.GraphProto) -> None:
+    """Remove what is declared of weights: ONNX Runtime's quantiser (1.31) turns matrices round, and keeps that."""
+    weights = {tensor.name for tensor in graph.initializer}
+    infos = [info for info in graph.value_info if info.name not in weights]
+    del graph.value_info[:]
+    graph.value_info.extend(infos)
 
 
 def _engine_type(name: str) -> str:

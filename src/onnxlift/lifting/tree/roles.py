@@ -49,6 +49,7 @@ def name_projections(graph: ir.Graph, paths: ModulePaths) -> int:
             nameless = paths.by_node[node] == path and all(origin_of(value).is_nameless for value in weights_of(node))
             if nameless and (*path, name) not in taken:
                 paths.by_node[node] = (*path, name)
+                paths.nameless.discard(node)
                 changes += 1
     return changes
 

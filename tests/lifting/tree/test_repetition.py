@@ -407,3 +407,14 @@ def test_a_gate_that_is_added_to_the_image_is_called_so() -> None:
         gate = g.node("Sigmoid", g.node("Conv", gate, g.weight(f"conv2d_{3 * i + 2}.w_0", 8, 2, 1, 1)))
         x = g.node("MaxPool", g.node("Add", h, g.node("Mul", h, gate)), kernel_shape=[1 + i % 2, 1])
     assert "SqueezeExcite" in classes(g.lift(x))
+
+
+def test_what_reads_one_value_three_times_is_no_gated_mlp() -> None:
+    """Queries, keys and values of an attention that is spelled out."""
+    g = Graph()
+    x = g.input("x", "n", 4)
+    for i in range(3):
+        parts = [g.node("MatMul", x, g.weight(f"w{i}_{j}", 4, 4)) for j in range(3)]
+        x = g.node("Add", x, g.node("Mul", g.node("Sin", parts[0]), g.node("Add", *parts[1:])))
+    lifted = g.lift(x)
+    assert "for " in code(lifted) and "_proj" not in code(lifted)

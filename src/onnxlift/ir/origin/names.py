@@ -29,6 +29,7 @@ _MADE_UP = re.compile(
 
 _SAYING_NOTHING = re.compile(
     r"""val_\d+ | \d+ | _v_\d+ | node_[^.]* | [A-Z]\w*[_@]\d+ | [A-Z]\w*__\d+(?::\d+)? | tmp_?\d*(?:_\d+)*
+        | (?:Identity|(?:Stateful)?PartitionedCall|ReadVariableOp)(?:_\d+)*(?::\d+)?
         | [a-z]_?\d+(?:_[a-z]?\d+)* | _?tensor_?\d* | _\d+
         | const(?:ant)?(?:_\w*)?_?\d* | initializer_?\d* | .*_output_\d+ | scalar_tensor_default_?\d*
         | (?:elementwise_)?(?:add|cat|clone|div|expand|mul|neg|permute|pow|reshape|select|slice|squeeze|stack|sub|t|to

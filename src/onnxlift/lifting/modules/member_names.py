@@ -204,6 +204,8 @@ def _own_name(new: NewConstant) -> Iterator[Candidate]:
     origin = origin_of(new.value)
     if not origin.is_nameless and not origin.is_computed:
         name = new.name.rpartition("/")[2] or new.name
+        if "/" in new.name and says_nothing(name):  # what is left of a scope is TensorFlow's operation: ReadVariableOp
+            return
         yield Candidate(attribute(name, "constant"), "the ONNX initialiser is called `{}`", (new.value.name,))
 
 

@@ -9,7 +9,8 @@ But then layers.0 would be left and entered again, which no call of a module can
 
 1. A node lies in the innermost module in which one of the nodes before it lies, and one of those after it. Before and
    after are the nearest nodes with names, through nodes without.
-2. What works on several values, all made in one item of a list, lies in that item: it gives one value then.
+2. What works on several values, all made in one item of a list, lies in that item, if this holds for one of them by
+   these rules: the item gives one value then.
 3. What follows the nodes of each item of a list, the last one as well, and is the same each time, is the end of that
    item: an MLP whose layers have lost their names, after a norm that has kept its own.
 
@@ -52,6 +53,7 @@ def _join_hulls(
 ) -> None:
     before = _nearest(nodes, unknown, place, _sources)
     after = _nearest(reversed(nodes), unknown, place, _readers)
+    inside: set[ir.Node] = set()
     for node in nodes:
         if node not in unknown:
             continue
@@ -59,9 +61,10 @@ def _join_hulls(
         shared = (_common(one, other) for one in before[node] for other in after[node])
         path = max((_module(path, containers) for path in shared), key=len, default=here)
         if len(path) <= len(here) or path[: len(here)] != here:
-            path = _item_of_sources(node, here, place)
+            path = _item_of_sources(node, here, place) if inside.intersection(_sources(node)) else here
         if path != here:
             move(node, path)
+            inside.add(node)
 
 
 def _join_ends(

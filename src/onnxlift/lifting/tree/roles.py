@@ -319,7 +319,7 @@ def _mlp_names(nodes: Sequence[ir.Node], layers: Sequence[ir.Node]) -> dict[ir.N
         return {}
     if len(layers) == 2:
         return dict(zip(layers, ("up_proj", "down_proj"), strict=True))
-    if len(layers) == 3 and layers[0].inputs[0] is layers[1].inputs[0]:
+    if len(layers) == 3 and layers[0].inputs[0] is layers[1].inputs[0] is not layers[2].inputs[0]:
         gate, up = layers[:2]
         if any(user.op_type == "Mul" for user, _ in islice(gate.outputs[0].uses(), 1)):
             gate, up = up, gate

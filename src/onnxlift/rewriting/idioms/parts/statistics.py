@@ -52,13 +52,14 @@ def scaled_by_root_mean_square(edit: Edit, node: ir.Node) -> Scaled | None:
         return None if x is None else _over_root(edit, x, root, [])
     if is_standard(node, "Mul"):
         for x, factor in both_orders(node):
-            found = _times_inverse_root(edit, x, factor)
+            found = times_inverse_root(edit, x, factor)
             if found is not None:
                 return found
     return None
 
 
-def _times_inverse_root(edit: Edit, x: ir.Value, factor: ir.Value) -> Scaled | None:
+def times_inverse_root(edit: Edit, x: ir.Value, factor: ir.Value) -> Scaled | None:
+    """Return the pattern of `x * factor`, if the factor is the reciprocal of the root of the mean square of x."""
     inverse = made_by(edit, factor, "Reciprocal", "Div", "Pow")
     if inverse is None or not is_private(edit, factor):
         return None
@@ -88,7 +89,7 @@ def _over_variance(edit: Edit, x: ir.Value, variance: ir.Value | None, nodes: li
         near_miss(add, "the epsilon is not a number, or others read the sum with it")
         return None
     mean_square, epsilon = found
-    mean, axis = made_by(edit, mean_square, "ReduceMean"), reduced_axis(edit, mean_square)
+    mean, axis = mean_before(edit, mean_square), reduced_axis(edit, mean_square)
     if mean is None:
         return None
     if axis is None or not is_private(edit, mean_square):
@@ -103,12 +104,21 @@ def _over_variance(edit: Edit, x: ir.Value, variance: ir.Value | None, nodes: li
     return Scaled(x, axis, epsilon, readers, [*nodes, add, mean, *square.nodes])
 
 
-def reduced_axis(edit: Edit, value: ir.Value | None) -> int | None:
-    """Return the first (negative) axis that the ReduceMean before `value` averages.
+def mean_before(edit: Edit, value: ir.Value | None) -> ir.Node | None:
+    """Return the node that makes `value`, if it is a mean over some axes: a ReduceMean, or what TensorFlow's converter
+    writes for one over the last of three axes, a GlobalAveragePool."""
+    node = made_by(edit, value, "ReduceMean", "GlobalAveragePool")
+    return node if node is None or node.op_type == "ReduceMean" or rank(value) == 3 else None
 
-    Return None unless it averages the last axes and keeps them.
+
+def reduced_axis(edit: Edit, value: ir.Value | None) -> int | None:
+    """Return the first (negative) axis that the mean before `value` is taken over.
+
+    Return None unless it is over the last axes and keeps them.
     """
-    node = made_by(edit, value, "ReduceMean")
+    node = mean_before(edit, value)
+    if node is not None and node.op_type == "GlobalAveragePool":
+        return -1
     if node is None or attribute(node, "keepdims", 1) != 1:
         return None
     axes, count = axes_of(node), rank(node.inputs[0])

@@ -265,6 +265,14 @@ class Edit:
         """Add a constant to this graph, and return it. Its name is `name`, with a number if that is taken."""
         return initialiser(self.graph, self.names.fresh(name), array)
 
+    def adopt_weights(self, branch: ir.Graph) -> None:
+        """Move the initialisers of a branch, none of which is an output of it, into this graph."""
+        for name, value in list(branch.initializers.items()):
+            free = self.names.distinct(name)  # while the value is still in a graph, and counts
+            del branch.initializers[name]
+            value.name = free
+            self.graph.register_initializer(value)
+
     def drop(self, node: ir.Node) -> None:
         """Drop the node: it lets go of its inputs now, and is removed from the graph when the sweep ends."""
         for index in range(len(node.inputs)):

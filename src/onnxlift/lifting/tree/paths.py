@@ -501,8 +501,9 @@ _FLAT = re.compile(
 
 def _from_weights(node: ir.Node, by_exporter: Path | None) -> Path | None:
     """Return the owner of the node's named weights. If there are several, as with layers that share a matrix, the
-    exporter's path decides, or else the longest."""
-    owners = [owner for value in weights_of(node) if (owner := owner_of_weight(value)) is not None]
+    exporter's path decides, or else the longest. What was a constant of the code has no owner, if it is no layer's."""
+    weights = (v for v in weights_of(node) if is_weighted(node) or not origin_of(v).is_constant)
+    owners = [owner for value in weights if (owner := owner_of_weight(value)) is not None]
     if by_exporter in owners:
         return by_exporter
     return max(owners, key=len) if owners else None

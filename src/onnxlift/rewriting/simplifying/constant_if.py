@@ -54,10 +54,7 @@ def take_branch(edit: Edit, node: ir.Node, name: str) -> None:
 def _move(edit: Edit, branch: ir.Graph, place: ir.Node) -> list[ir.Node]:
     """Move everything out of `branch` to the front of `place`; return the nodes."""
     branch.outputs.clear()
-    for name, value in list(branch.initializers.items()):
-        del branch.initializers[name]
-        value.name = edit.names.distinct(name)
-        edit.graph.register_initializer(value)
+    edit.adopt_weights(branch)
     nodes = list(branch)
     branch.remove(nodes)
     for node in nodes:

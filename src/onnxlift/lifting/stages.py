@@ -215,7 +215,7 @@ def shared_classes(lift: Lift) -> int:
 @step("class-names", optional=False, after={"shared-classes": "it names the classes"})
 def class_names(lift: Lift) -> int:
     """Classes are called as the exporter says, else by what they are, else by where they stand."""
-    name_classes(lift.classes, lift.root, lift.model, lift.header.name)
+    name_classes(lift.classes, lift.root, lift.model, lift.header.name, lift.paths.guessed_classes)
     return len(lift.classes)
 
 

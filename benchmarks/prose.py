@@ -7,9 +7,9 @@ is distributed. The figures:
 
     lines        of the source without blank ones; beside it, of the transcript
     /node        lines per node, of classes and the functions they call (`load` is as long for every model)
-    forward      statements of the longest forward, nested ones as well
+    forward      statements of the longest forward, nested ones as well, or of a method that a forward is divided into
     numbered     classes with a number at the end of their names (the model's own class aside)
-    letters      variables of one letter, other than x, in forwards of more than ten lines
+    letters      variables of one letter, other than x, in forwards and methods of more than ten lines
     alike        classes that differ from another one in a single number, beside their names
     wrappers     classes that hold a single module and only call it
     handed       arguments of a forward that it does nothing with but hand them to a module
@@ -30,6 +30,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TypeGuard
 
 import onnxlift
 
@@ -122,14 +123,15 @@ def measure(name: str, source: str) -> Prose:
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     parts = [n for n in tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef) and n.name not in LOADING]
     forwards = {cls.name: forward for cls in classes for forward in cls.body if is_forward(forward)}
+    methods = {f"{cls.name}.{part.name}": part for cls in classes for part in cls.body if is_method(part)}
     return Prose(
         name,
         lines=code_lines(source),
         body=sum(code_lines(ast.get_source_segment(source, part) or "") for part in parts),
         classes=len(classes),
-        forward=max((len(list(statements(forward))) for forward in forwards.values()), default=0),
+        forward=max((len(list(statements(forward))) for forward in methods.values()), default=0),
         numbered=[cls.name for cls in classes[:-1] if cls.name[-1].isdigit()],
-        letters=[f"{cls}: {' '.join(found)}" for cls, forward in forwards.items() if (found := letters(forward))],
+        letters=[f"{cls}: {' '.join(found)}" for cls, forward in methods.items() if (found := letters(forward))],
         alike=list(alike(classes)),
         wrappers=[cls.name for cls in classes[:-1] if is_wrapper(cls)],
         handed=[f"{cls}: {' '.join(found)}" for cls, forward in forwards.items() if (found := handed(forward))],
@@ -143,6 +145,11 @@ def code_lines(source: str) -> int:
 
 def is_forward(node: ast.AST) -> bool:
     return isinstance(node, ast.FunctionDef) and node.name == "forward"
+
+
+def is_method(node: ast.AST) -> TypeGuard[ast.FunctionDef]:
+    """Tell whether this computes something: a forward, or a part of one."""
+    return isinstance(node, ast.FunctionDef) and node.name not in ("__init__", "tie_weights")
 
 
 def statements(function: ast.AST) -> Iterator[ast.stmt]:

@@ -215,7 +215,7 @@ def shared_classes(lift: Lift) -> int:
 @step("class-names", optional=False, after={"shared-classes": "it names the classes"})
 def class_names(lift: Lift) -> int:
     """Classes are called as the exporter says, else by what they are, else by where they stand."""
-    name_classes(lift.classes, lift.root, lift.model, lift.header.name)
+    name_classes(lift.classes, lift.root, lift.model, lift.header.name, lift.paths.guessed_classes)
     return len(lift.classes)
 
 
@@ -291,7 +291,13 @@ def variables(lift: Lift) -> int:
 # Writing
 
 
-@step("text", optional=False)
+@step("methods")
+def methods(lift: Lift) -> int:
+    """A forward that is too long is divided into methods of its class, where few variables cross."""
+    return sum(writer.divide() for writer in lift.forwards())
+
+
+@step("text", optional=False, after={"methods": "it writes them in front of their forward"})
 def text(lift: Lift) -> int:
     """The classes, the kernels that they call, the imports, and `load` are put together."""
     body = Text()
@@ -356,5 +362,7 @@ STATEMENTS = Stage(
     (loops, group_loops, shared_sizes, inlining, sizes_at_hand, arranging),
 )
 NAMING = Stage("naming", "variables get names, each with a reason", (variables,))
-WRITING = Stage("writing", "the text of the file, formatted and checked", (text, format_text, gate, fitting_weights))
+WRITING = Stage(
+    "writing", "the text of the file, formatted and checked", (methods, text, format_text, gate, fitting_weights)
+)
 STAGES = (TREE, LOWERING, FINISHING, RESTRUCTURING, CLASSES, STATEMENTS, NAMING, WRITING)

@@ -173,7 +173,7 @@ class Layer(nn.Module):
         return F.relu(self.quant_2(self.quant_1(conv2) + x))
 
 
-class Layer2(nn.Module):
+class DownsampleLayer(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.conv1 = QuantizedConv2d(8, 16, 3, stride=2, padding=1, per_channel=True)
@@ -199,7 +199,7 @@ class CnnQdq(nn.Module):
         self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
         self.quant_2 = FakeQuantize()
         self.layer1 = nn.Sequential(Layer(8), Layer(8))
-        self.layer2 = nn.Sequential(Layer2(), Layer(16))
+        self.layer2 = nn.Sequential(DownsampleLayer(), Layer(16))
         self.quant_3 = FakeQuantize()
         self.fc = QuantizedLinear(16, 10, per_channel=True)
         self.quant_4 = FakeQuantize()

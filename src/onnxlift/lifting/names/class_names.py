@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import dropwhile, takewhile
 
@@ -19,7 +19,9 @@ from onnxlift.lifting.modules.classes.argument_names import numbered
 from onnxlift.lifting.modules.classes.module_class import ModuleClass
 from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.ops.layers import Layer
+from onnxlift.lifting.tree.paths import Path
 
+from .class_features import told_by_features
 from .class_roles import last_word, role_of
 
 _GENERIC = re.compile(
@@ -40,6 +42,7 @@ _LONG_FORMS = {
     "proj": "projection",
 }
 _COUNTER = re.compile(r"_?\d+[a-z]?(_\d+[a-z]?)*$")  # of `layer1`, `inception3a`, `conv_1_2`
+_DIGIT = re.compile(r"(?<=[A-Za-z]{2})_?\d$")  # of `conv1`, and not of `p3` or `resnet18`
 _SIDES = frozenset({"encoder", "decoder"})
 
 
@@ -51,6 +54,7 @@ class _New:
     root: Module
     model: ir.Model
     file_name: str
+    is_guessed: bool = False  # True if its hint is our own word for what repeats, and not the exporter's
 
     @property
     def is_root(self) -> bool:
@@ -60,8 +64,15 @@ class _New:
 def _exporters_word(new: _New) -> Iterator[Candidate]:
     """Call a class as the exporter does, unless the exporter only says that it was an `nn.Sequential`."""
     hint = new.cls.example.class_hint
-    if hint is not None and hint != "Sequential":
+    if hint is not None and hint != "Sequential" and not new.is_guessed:
         yield Candidate(class_name(hint, "Block"), "the exporter's class hierarchy says `{}`", (hint,))
+
+
+def _what_repeats(new: _New) -> Iterator[Candidate]:
+    """Call a class by what its nodes are, which were found because they repeat."""
+    hint = new.cls.example.class_hint
+    if hint is not None and new.is_guessed:
+        yield Candidate(class_name(hint, "Block"), "what its nodes are, which repeat in the graph")
 
 
 def _model_name(new: _New) -> Iterator[Candidate]:
@@ -90,6 +101,7 @@ def _where_it_stands(new: _New) -> Iterator[Candidate]:
 CLASSES = Rules(
     (
         _exporters_word,  # the author's own word
+        _what_repeats,
         _model_name,
         _what_it_is,  # only for classes whose place says nothing, or that have several places
         _where_it_stands,
@@ -98,10 +110,14 @@ CLASSES = Rules(
 )
 
 
-def name_classes(classes: Sequence[ModuleClass], root: Module, model: ir.Model, file_name: str) -> None:
-    """Give every class a name of its own, and note why."""
+def name_classes(
+    classes: Sequence[ModuleClass], root: Module, model: ir.Model, file_name: str, guessed: Collection[Path]
+) -> None:
+    """Give every class a name of its own, and note why. The hints of modules at the paths that are `guessed` are our
+    own, and not the exporter's."""
     taken = set(kernels.layers())
-    chosen = {cls: CLASSES.decide(_New(cls, root, model, file_name), set())[1] for cls in classes}
+    ours = {cls for cls in classes if all(module.path in guessed for module in cls.instances)}
+    chosen = {cls: CLASSES.decide(_New(cls, root, model, file_name, cls in ours), set())[1] for cls in classes}
     wanted = {cls: (one.won.name, "") for cls, one in chosen.items()}
     alike: dict[str, list[ModuleClass]] = {}
     for cls in classes:
@@ -109,6 +125,8 @@ def name_classes(classes: Sequence[ModuleClass], root: Module, model: ir.Model, 
             alike.setdefault(wanted[cls][0], []).append(cls)
     for name, group in alike.items():
         wanted.update(_told_apart(name, group))
+    exporters = {cls for cls in classes if cls.example.class_hint is not None and cls not in ours}
+    _tell_by_features(wanted, root, exporters | {cls for cls in classes if cls.example is root})
     of_root = next(wanted[cls][0] for cls in classes if cls.example is root)
     for cls in sorted(classes, key=lambda cls: cls.example is not root):  # the root gets the name that it wants
         name, change = wanted[cls]
@@ -122,6 +140,22 @@ def name_classes(classes: Sequence[ModuleClass], root: Module, model: ir.Model, 
 
 _Wanted = tuple[str, str]
 """A name, and the way in which it was told from others."""
+
+
+def _tell_by_features(wanted: dict[ModuleClass, _Wanted], root: Module, fixed: Collection[ModuleClass]) -> None:
+    """Tell the classes apart that still want one name. Those that are `fixed` keep their names."""
+    alike: dict[str, list[ModuleClass]] = {}
+    for cls, (name, _) in wanted.items():
+        if cls not in fixed:
+            alike.setdefault(name, []).append(cls)
+    groups = {name: group for name, group in alike.items() if len(group) > 1}
+    if groups:
+        order = {module: index for index, module in enumerate(root.walk())}
+        taken = {name for name, _ in wanted.values()}
+        for name, group in groups.items():
+            told = told_by_features(name, group, order, taken)
+            taken.update(better for better, _ in told.values())
+            wanted.update(told)
 
 
 def _told_apart(name: str, group: Sequence[ModuleClass]) -> dict[ModuleClass, _Wanted]:
@@ -190,8 +224,11 @@ def _place(cls: ModuleClass) -> str:
     `dense2` -> dense; `time_mix` and `channel_mix` -> mix; `attention.self` -> self_attention."""
     words, owner = [last_word(module) for module in (cls.example, *cls.instances)], _owner(cls)
     is_numbered = cls.example.path[-1].isdigit()
+    words = [word.strip("_") or word for word in words]
     if is_numbered or len({module.path[-1] for module in cls.instances}) > 1:
         words = [_COUNTER.sub("", word) or word for word in words]
+    else:
+        words = [_DIGIT.sub("", word) for word in words]
     word = _in_common(words)
     if is_numbered and word.endswith("s") and not word.endswith("ss") and len(word) > 3:
         word = word[:-1]

@@ -61,7 +61,7 @@ def _convolution_role(cls: ModuleClass, root: Module) -> str | None:
 def _attention_role(cls: ModuleClass, root: Module) -> str | None:
     """Name an attention that stands under several names an `Attention`."""
     is_one = len({last_word(instance) for instance in cls.instances}) == 1
-    return None if is_one or _ATTENTION not in _called(cls.example) else "Attention"
+    return None if is_one or _ATTENTION not in functions_called(cls.example) else "Attention"
 
 
 def _own_name_role(cls: ModuleClass, root: Module) -> str | None:
@@ -72,7 +72,7 @@ def _own_name_role(cls: ModuleClass, root: Module) -> str | None:
 def _residual_role(cls: ModuleClass, root: Module) -> str | None:
     """Name residual blocks of convolutions as ResNets do: `Bottleneck`, `DownsampleBlock`, `ResidualBlock`."""
     convolutions = _convolutions(cls.example)
-    if not convolutions or not _is_residual(cls.example):
+    if not convolutions or not is_residual(cls.example):
         return None
     if [m.arguments["kernel_size"] in (1, (1, 1)) for m in convolutions] == [True, False, True]:
         return "Bottleneck"
@@ -82,7 +82,7 @@ def _residual_role(cls: ModuleClass, root: Module) -> str | None:
 
 def _transformer_role(cls: ModuleClass, root: Module) -> str | None:
     """Name an attention a `TransformerBlock` if a norm is beside it, and an `Attention` otherwise."""
-    if _ATTENTION not in _called(cls.example):
+    if _ATTENTION not in functions_called(cls.example):
         return None
     has_norm = any(isinstance(m, Layer) and m.kind.family == "norm" for m in cls.example.members.values())
     return "TransformerBlock" if has_norm else "Attention"
@@ -114,7 +114,7 @@ def _anything(module: Module, root: Module) -> str:
     behind it, a cross-stage partial block (`CSPBlock`: one part of the input goes through blocks, and is joined to the
     rest), or a pyramid of pools. Otherwise it is a `Block`.
     """
-    called = _called(module)
+    called = functions_called(module)
     if len(module.inputs) > 1 and {*module.outputs} & {*root.outputs}:
         return "Head"
     if _is_convolution(module):
@@ -132,7 +132,7 @@ def _anything(module: Module, root: Module) -> str:
 
 def _step(module: Module) -> str:
     """Return what a layer without weights is: a gate of one half by the other, a change of axes, or an activation."""
-    called = _called(module)
+    called = functions_called(module)
     if "chunk" in called:
         return next((name for function, name in _GATES.items() if function in called), "Gate")
     return "Rearrange" if called <= _REARRANGING else "Activation"
@@ -175,7 +175,7 @@ def _convolutions(module: Module) -> list[Layer]:
     return convolutions
 
 
-def _is_residual(module: Module) -> bool:
+def is_residual(module: Module) -> bool:
     """Tell whether the input, or what a member makes of the input alone, is added to something else that is computed
     from it. The sum of two inputs is none."""
     near = set(module.inputs)
@@ -210,7 +210,7 @@ def _measured(expr: Expr) -> set[object]:
     return {value._key for value in sizes if isinstance(value, Ref)}
 
 
-def _called(module: Module) -> set[str]:
+def functions_called(module: Module) -> set[str]:
     def functions() -> Iterator[str]:
         for statement in walk_statements(module.body):
             for expr in expressions(statement):

@@ -346,4 +346,9 @@ RESULTS = Rules(
 
 def is_sizes(expr: Expr) -> bool:
     """Tell whether an expression gives a Python number, or a tuple of them."""
-    return isinstance(expr, Scalar) or (isinstance(expr, Display) and expr._brackets == "()")
+    return isinstance(expr, Scalar) or is_tuple(expr)
+
+
+def is_tuple(expr: Expr) -> bool:
+    """Tell whether an expression gives a tuple."""
+    return isinstance(expr, Display) and expr._brackets == "()"

@@ -13,7 +13,7 @@ from onnxlift.lifting.code.naming import Candidate
 from onnxlift.rewriting.history import NodeChange
 
 from .dump import shown
-from .named import ARGUMENT, CLASS, MEMBER, VARIABLE, NamedThing
+from .named import ARGUMENT, CLASS, MEMBER, METHOD, VARIABLE, NamedThing
 from .source_map import SourceMap
 
 FEW = 4
@@ -21,7 +21,13 @@ FEW = 4
 NEAREST = 12
 """The most nodes that are searched for near misses, around a node without its own. A pattern of several nodes notes at
 only one of them why it failed."""
-_HEADS = {VARIABLE: "variable in {}", MEMBER: "member of {}", ARGUMENT: "argument or attribute of {}", CLASS: "class"}
+_HEADS = {
+    VARIABLE: "variable in {}",
+    MEMBER: "member of {}",
+    ARGUMENT: "argument or attribute of {}",
+    CLASS: "class",
+    METHOD: "method of {}",
+}
 
 
 @dataclass(frozen=True)

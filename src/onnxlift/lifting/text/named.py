@@ -21,7 +21,7 @@ from onnxlift.lifting.ops.layers import Layer
 
 from .write import ClassWriter
 
-VARIABLE, MEMBER, ARGUMENT, CLASS = "variable", "member", "argument", "class"
+VARIABLE, MEMBER, ARGUMENT, CLASS, METHOD = "variable", "member", "argument", "class", "method"
 _PLACED = Candidate("", "its place in the list or chain that holds it")
 _FLAG = Candidate("", "it tells whether a part is there, or what it is")
 
@@ -54,6 +54,7 @@ def named_things(writers: Iterable[ClassWriter], *, with_others: bool = False) -
         yield _class(writer)
         yield from _arguments(writer)
         yield from _members(writer)
+        yield from (NamedThing(METHOD, writer.cls.name, ChosenName(m.name, m.why)) for m in writer.methods)
         if not writer.module.sequential:
             yield from _variables(writer, with_others)
 
@@ -109,7 +110,8 @@ def _written(writer: ClassWriter, key: object, name: ChosenName) -> NamedThing:
         values = tuple(_at(place, (names for _, names in origin.values))) or values
     nodes = () if origin is None else origin.nodes
     index = None if statement is None else writer.places_in_text.get(statement)
-    return NamedThing(VARIABLE, f"{writer.cls.name}.forward", name, values, nodes, index)
+    function = "forward" if statement is None else writer.method_of.get(statement, "forward")
+    return NamedThing(VARIABLE, f"{writer.cls.name}.{function}", name, values, nodes, index)
 
 
 def _passed(writer: ClassWriter, key: object) -> Iterator[str]:

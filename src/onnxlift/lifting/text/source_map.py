@@ -1,8 +1,8 @@
 """Map the lines of the generated source to the ONNX nodes that they come from, and back.
 
 The writer knows the nodes behind every statement, but then ruff moves the lines. So the statements are found again in
-the formatted text by parsing it: every `forward` holds the same statements in the same order. A class is written once
-for all its instances, so one statement comes from the nodes of each of them.
+the formatted text by parsing it: every `forward`, and every method of one, holds the same statements in the same order.
+A class is written once for all its instances, so one statement comes from the nodes of each of them.
 """
 
 from __future__ import annotations

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import onnx_ir as ir
-
-from onnxlift.ir.graph.types import ValueType, type_of
+from onnxlift.ir.graph.types import type_of
 from onnxlift.lifting.code.expr import (
     Attribute,
     Call,
@@ -45,15 +43,19 @@ from onnxlift.lifting.modules.member_names import kind_word
 from onnxlift.lifting.modules.module import Module, Stored, indexed_containers, reach
 from onnxlift.lifting.modules.signatures.prune import called_module
 from onnxlift.lifting.modules.statements.inline import Inlined
+from onnxlift.lifting.names.method_names import taken_names
 from onnxlift.lifting.names.variable_roles import BIAS, RESIDUAL, Hints
 from onnxlift.lifting.names.variable_rules import LETTERS
 from onnxlift.lifting.names.variables import Variables
 from onnxlift.lifting.names.words import NUMBER
 from onnxlift.lifting.ops.layers import Layer
-from onnxlift.lifting.ops.operand import Dims, Operand, Scalar
 from onnxlift.lifting.tree.paths import Path
 
+from .annotations import parameter_type, tensor_type, written_types
+from .class_docstring import listing
 from .constructor import Constructor
+from .methods import INDENT, Method, Piece, divide
+from .narrow_cuts import LONGEST
 from .source_map import Origin, Origins
 from .tied_code import tie_lines
 from .weight_types import input_of_type, weight_of_type
@@ -70,6 +72,7 @@ class Text:
 
     lines: list[str] = field(default_factory=list)
     origins: list[Origin] = field(default_factory=list)
+    statements: list[Statement | None] = field(default_factory=list)  # None for a line that only calls or ends a method
 
     def add(self, line: str = "") -> None:
         self.lines.append(line)
@@ -93,6 +96,10 @@ class ClassWriter:
         self.known: object = None  # from what the variables got their names
         self.places = cls.constructor.texts
         self.places_in_text: dict[Statement, int] = {}  # which of all statements of the file it is
+        self.method_of: dict[Statement, str] = {}  # where the statements are that are not in forward
+        self.methods: list[Method] = []
+        self.rest: Sequence[Piece] = ()  # what is left of forward, if it is divided into methods
+        self.weight_types: dict[str, str | None] = {}
         if not self.module.sequential:
             self.origins = Origins(cls)  # of the statements as they are lowered, before any are joined
         self.inlined: Inlined = {}
@@ -165,7 +172,7 @@ class ClassWriter:
     def _docstring(self, text: Text) -> None:
         instances = [m.path for m in self.cls.instances if m.path]
         if len(instances) > 1:
-            text.add(f'    """{plain(_listing(instances), 200)}"""')
+            text.add(f'    """{plain(listing(instances), 200)}"""')
             text.add()
 
     def _constructor(self, text: Text) -> None:
@@ -176,21 +183,64 @@ class ClassWriter:
 
     # forward
 
+    @cached_property
+    def renderer(self) -> Numbers:
+        return Numbers(self._leaf, self.places, self._weight_type)
+
+    def divide(self) -> int:
+        """Divide a forward that is too long into methods, and return how many they are."""
+        statements = [*walk_statements(self.module.body)]
+        if len(statements) <= LONGEST or any(isinstance(statement, Return) for statement in statements[:-1]):
+            return 0
+        taken = taken_names(self.module, self.cls.constructor.attributes)
+        layers = {path[0] for path, member in self.module.members.items() if not isinstance(member, Stored)}
+        self.methods, self.rest = divide([*self._pieces()], self._parameter_types(), taken, layers)
+        return len(self.methods)
+
+    def _pieces(self) -> Iterator[Piece]:
+        """Write each statement of forward for itself."""
+        for statement in self.module.body.statements:
+            text = Text()
+            inside = [*walk_statements(Block([statement]))]
+            types = {name: type for each in inside for name, type in written_types(each, self.variables).items()}
+            if not self._is_idle(statement):
+                self._block(Block([statement]), text, INDENT)
+                yield Piece(text.lines, text.origins, text.statements, types, isinstance(statement, Return))
+
+    def _parameter_types(self) -> dict[str, str]:
+        types = map(parameter_type, self.module.inputs.values())
+        named = dict(zip(self.variables.parameters, types, strict=True))
+        for name in [*named][len(named) - self.module.optional :]:
+            named[name] += " | None"
+        return named
+
     def _forward(self, text: Text) -> None:
-        self.weight_types: dict[str, str | None] = {}
-        self.renderer = Numbers(self._leaf, self.places, self._weight_type)
-        parameters = [
-            f"{name}: {_parameter_type(operand)}"
-            for name, operand in zip(self.variables.parameters, self.module.inputs.values(), strict=True)
-        ]
+        parameters = [f"{name}: {type}" for name, type in self._parameter_types().items()]
         required = len(parameters) - self.module.optional
-        parameters[required:] = [f"{parameter} | None = None" for parameter in parameters[required:]]
+        parameters[required:] = [f"{parameter} = None" for parameter in parameters[required:]]
         returned = self._return_type()
+        first = len(text.statements)
+        for method in self.methods:
+            text.add(f"    {method.head(returned)}")
+            _write_pieces(method.body, text)
+            text.add()
         text.add(f"    def forward({', '.join(['self', *parameters])}) -> {returned}:")
-        self._block(self.module.body, text, "        ")
+        if self.methods:
+            _write_pieces(self.rest, text)
+        else:
+            self._block(self.module.body, text, INDENT)
+        places = enumerate(text.statements[first:], first)
+        self.places_in_text = {statement: place for place, statement in places if statement is not None}
+        self.method_of = {
+            statement: method.name
+            for method in self.methods
+            for piece in method.pieces
+            for statement in piece.written
+            if statement is not None
+        }
 
     def _return_type(self) -> str:
-        types = [_tensor_type(type_of(value)) for value in self.module.outputs]
+        types = [tensor_type(type_of(value)) for value in self.module.outputs]
         last = self.module.body.statements[-1]
         if isinstance(last, Return) and len(types) > 1 and len({*types}) == 1 and not _is_written_out(last.expr):
             return f"tuple[{types[0]}, ...]"
@@ -243,7 +293,7 @@ class ClassWriter:
         if not statements:
             text.add(f"{indent}pass")
         for statement in statements:
-            self.places_in_text[statement] = len(text.origins)
+            text.statements.append(statement)
             text.origins.append(self.origins.of(statement))
             self._statement(statement, text, indent)
             if isinstance(statement, Branch) and statement.otherwise.statements and statement is not statements[-1]:
@@ -291,6 +341,15 @@ class ClassWriter:
                 text.add(f"{indent}break")
 
 
+def _write_pieces(pieces: Sequence[Piece], text: Text) -> None:
+    for piece in pieces:
+        text.lines += piece.lines
+        text.origins += piece.origins
+        text.statements += piece.written
+        if piece is not pieces[-1] and any(line == f"{INDENT}else:" for line in piece.lines):
+            text.add()
+
+
 class Numbers(Renderer):
     """Writes the constructor's argument where a number differs between the instances of a class, and `x.half()` where
     no weight tells which type is meant."""
@@ -328,21 +387,6 @@ def _telling(names: Sequence[str | None]) -> dict[int, str]:
     return {i: name for i, name in enumerate(names) if name is not None and name.rstrip("_0123456789") not in silent}
 
 
-def _parameter_type(operand: Operand) -> str:
-    match operand:
-        case Scalar():
-            return "float" if operand.type.is_float else "bool" if operand.type.is_bool else "int"
-        case Dims():
-            return "tuple[int, ...]"
-    return _tensor_type(operand.type)
-
-
-def _tensor_type(type: ValueType) -> str:
-    element = "np.ndarray" if type.dtype == ir.DataType.STRING else "Tensor"
-    maps = {"map": "dict", "list of maps": "list[dict]"}
-    return {"sequence": f"list[{element}]", "optional": f"{element} | None", **maps}.get(type.kind, element)
-
-
 def _is_tuple(expr: Expr) -> bool:
     return isinstance(expr, Display) and expr._brackets == "()" and len(expr._items) > 1
 
@@ -352,22 +396,3 @@ def _is_written_out(expr: Expr) -> bool:
     if called_module(expr) is not None:
         return True
     return isinstance(expr, Display) and not any(isinstance(item, Star) for item in expr._items)
-
-
-LONGEST_LISTING = 90  # what fits into a line, between quotes and a step in
-
-
-def _listing(paths: list[Path]) -> str:
-    """The instances of a class for its docstring, in one line; numbers that run are written as `*`."""
-    whole = ", ".join(".".join(path) for path in paths)
-    if len(whole) <= 72:
-        return whole
-    first, *others = dict.fromkeys(".".join("*" if p.isdigit() else p for p in path) for path in paths)
-    if len(others) > 2:
-        others = [others[0], "...", others[-1]]
-    line = first
-    for shown in (others, ["...", *others[-1:]], ["..."]) if others else ():
-        line = ", ".join([first, *shown])
-        if len(line) <= LONGEST_LISTING:
-            break
-    return line

@@ -52,6 +52,7 @@ class ModulePaths:
     classes: dict[Path, str] = field(default_factory=dict)
 
     undivided: set[Path] = field(default_factory=set)  # modules whose calls are not told apart
+    guessed_classes: set[Path] = field(default_factory=set)  # whose name in `classes` is our own, and no exporter's
     guessed: bool = False  # True if the paths are our own, and not from names in the model
     completed: dict[ir.Node, Path] = field(default_factory=dict)  # corrected paths (tree/gaps.py, tree/detours.py)
     by_name: dict[str, Path] = field(default_factory=dict)

@@ -120,6 +120,7 @@ class _Naming:
     def _enter(self, block: RepeatedBlock, path: Path) -> None:
         self.paths.called.add(path)
         self.paths.classes[path] = _CLASSES.get(path[-2] if len(path) > 1 else "") or self._class(block)
+        self.paths.guessed_classes.add(path)
         inner = {position for child in block.children for position in range(child.start, child.end)}
         direct = [self.flow.nodes[p] for p in range(block.start, block.end) if p not in inner]
         names = _layer_names(direct, self._crosses(block))

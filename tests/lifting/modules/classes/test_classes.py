@@ -499,9 +499,9 @@ def test_a_part_called_as_the_whole(root: str, name: str) -> None:
     assert [*found] == [name, root.title()]
 
 
-def test_classes_without_different_owners_are_numbered() -> None:
+def test_classes_without_different_owners_are_told_apart_by_where_they_stand() -> None:
     """`stages` is a list, and not whose layer it is."""
-    assert {"Layer", "Layer2"} <= classes(two_stacks("stages.0.layers", "stages.1.layers")).keys()
+    assert {"Layer", "EarlyLayer"} <= classes(two_stacks("stages.0.layers", "stages.1.layers")).keys()
 
 
 @pytest.mark.parametrize(

@@ -228,6 +228,26 @@ def test_a_step_among_functions_is_not_nested_as_deep_as_layers() -> None:
     assert "x = F.relu(self.fc1(self.body(x)))\n        return self.fc2(x)" in code(g.lift(x))
 
 
+def test_a_weight_that_a_loop_carries_unchanged_is_read_where_it_is_used() -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 18]>
+        loops (float[2, 2] x, int64 trips, bool go) => (float[2, 2] y) <float[2, 2] w = {0.5, 0.25, -0.5, 1}> {
+            y, last = Loop (trips, go, x, w) <body = round (int64 i, bool on, float[2, 2] s, float[2, 2] m)
+                => (bool off, float[2, 2] t, float[2, 2] n) {
+                off = Identity(on)
+                p = MatMul(s, m)
+                t = Tanh(p)
+                n = Identity(m)
+            }>
+        }"""
+    )
+    lifted = onnxlift.lift(model, name="rounds", flat=True)
+    x = np.random.default_rng(0).standard_normal((2, 2)).astype(np.float32)
+    compare(lifted, model, {"x": x, "trips": np.array(3), "go": np.array(True)})
+    loop = lifted.source.index("for ", lifted.source.index("def forward"))
+    assert "@ self.w" in lifted.source[loop:], lifted.source
+
+
 @pytest.mark.parametrize("simplify", [True, False])
 def test_a_value_from_outside_is_not_computed_in_every_round_of_a_loop(simplify: bool) -> None:
     model = onnx.parser.parse_model(

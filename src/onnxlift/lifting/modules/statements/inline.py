@@ -10,8 +10,8 @@ passes it to further steps, unless these are numbered alike: `self.layer2(self.l
 lines. It is also inlined if its own line would need a new name, since its input is read later.
 
 Sound because no statement has an effect on what another one computes. Only the variables of loops change: a value from
-outside is never moved into a loop, nor into the element of a comprehension, and no value is moved past a line that
-changes a variable which it reads.
+outside is never moved into a loop, unless it is a parameter or a buffer, nor into the element of a comprehension. And
+no value is moved past a line that changes a variable which it reads.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from onnxlift.lifting.code.expr import (
     Member,
     Name,
     Ref,
-    SliceExpr,
     Subscript,
     Unary,
     Wrapped,
@@ -63,6 +62,8 @@ from onnxlift.lifting.code.statements import (
 from onnxlift.lifting.modules.meaning import meaning, says_more
 from onnxlift.lifting.modules.module import Module
 from onnxlift.lifting.modules.signatures.prune import called_module
+
+from .slices import is_piece, length_of_piece
 
 LENGTH = 82
 WIDTH = 92  # characters of a line of `forward`; a longer one would be broken into several
@@ -179,12 +180,13 @@ class _Inliner:
 
     def visit(self, block: Block, candidates: dict[object, Assign]) -> None:
         """Inline into the statements of a block. `candidates` are the assignments that may move here. Those of outer
-        blocks may, too, except into a loop or a `with`: nothing moves into or out of these."""
+        blocks may, too. Into a loop or a `with` only parameters move, which are the same in each iteration."""
         for statement in block.statements:
             for expr in expressions(statement):
                 self.take(statement, expr, candidates)
+            is_closed = isinstance(statement, ForLoop | WhileLoop | With)
             for inner in blocks(statement):
-                self.visit(inner, {} if isinstance(statement, ForLoop | WhileLoop | With) else candidates)
+                self.visit(inner, self.constants_for(inner, candidates) if is_closed else candidates)
             if isinstance(statement, Assign):
                 self.written.update(variable(t) for t in statement.targets if t is not None)
             if isinstance(statement, Assign) and len(statement.targets) == 1 and statement.targets[0] is not None:
@@ -194,6 +196,16 @@ class _Inliner:
                 if self.reads[key] == 1 and self.writes[key] == 1:
                     candidates[key] = statement
                     self.seen[key] = {k: self.written[k] for k in variables_behind(statement.expr, self.inlined)}
+
+    def constants_for(self, block: Block, candidates: Mapping[object, Assign]) -> dict[object, Assign]:
+        """Return the candidates that a block reads, and that are parameters or buffers: `weight = self.proj.weight`."""
+        read = (key for each in walk_statements(block) for expr in expressions(each) for key in variables_read(expr))
+        found = {key: candidates[key] for key in read if key in candidates}
+        return {key: each for key, each in found.items() if self.is_constant(each.expr)}
+
+    def is_constant(self, expr: Expr) -> bool:
+        is_stored = isinstance(bare(expr), Ref) and self.module.stored_name(variable(expr)) is not None
+        return is_stored or _is_attribute(expr)
 
     def take(self, statement: Statement, expr: Expr, candidates: dict[object, Assign]) -> None:
         """Inline all that fits into one expression. Attributes such as `self.embedding.weight` come first, then
@@ -228,12 +240,12 @@ class _Inliner:
         if not isinstance(joined, Display) or not 1 < len(joined._items) <= MOST_PIECES:
             return []
         definitions = [candidates.get(variable(item)) for item in joined._items if variable(item) is not None]
-        pieces = [d.expr for d in definitions if d is not None and _is_piece(d.expr)]
+        pieces = [d.expr for d in definitions if d is not None and is_piece(d.expr)]
         sources = {(key, self.written[key]) for piece in pieces for key in variables_behind(piece, self.inlined)}
         seen = {pair for item in joined._items for pair in self.seen.get(variable(item), {}).items()}
         if len(pieces) != len(joined._items) or len(sources) != 1 or seen != sources:
             return []
-        lengths = [_length_of_piece(piece) for piece in pieces]
+        lengths = [length_of_piece(piece) for piece in pieces]
         width = STATEMENT + self.length(expr) + sum(lengths) - VARIABLE * len(lengths)
         return list(zip(joined._items, lengths, strict=True)) if width <= WIDTH else []
 
@@ -365,25 +377,6 @@ class _Inliner:
             case Subscript():
                 return max(self.nesting(p) for p in children(expr))
         return max((self.nesting(p) for p in children(expr)), default=0)
-
-
-def _is_piece(expr: Expr) -> bool:
-    """Tell whether this is a slice such as `x[:, 1::2]`, with nothing but numbers in the brackets."""
-    if not isinstance(expr, Subscript) or not isinstance(bare(expr._base), Ref):
-        return False
-    return all(isinstance(part, SliceExpr | Literal | Wrapped) for index in expr._index for part in walk(index))
-
-
-def _length_of_piece(expr: Expr) -> int:
-    """Count the characters of a slice of `x`."""
-    match expr := bare(expr):
-        case Subscript():
-            return 1 + 2 * len(expr._index) + sum(map(_length_of_piece, expr._index))
-        case SliceExpr():
-            return 1 + (expr._step is not None) + sum(map(_length_of_piece, children(expr)))
-        case Literal():
-            return len(repr(expr._value))
-    return 0
 
 
 def _is_attribute(expr: Expr) -> bool:

@@ -223,5 +223,10 @@ def _shown(given: Any) -> str:
 
 def check_name(name: Any) -> None:
     """Raise a BuildError unless this can be the name of a value."""
-    if not isinstance(name, str) or not name or not name.isprintable():
+    if not isinstance(name, str) or not name or not _is_unicode(name):
         raise BuildError(f"{name!r} cannot be a name: a name is a text that is not empty.")
+
+
+def _is_unicode(text: str) -> bool:
+    """Tell whether a text can be written to a file: it has no half of a pair of surrogates."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)

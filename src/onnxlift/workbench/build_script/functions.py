@@ -107,6 +107,7 @@ class FunctionConstants(Constants):
     def named(self, graph: ir.Graph) -> list[ir.Value]:
         """Return the constants that stand in variables."""
         read = dict.fromkeys(value for node in all_nodes(graph) for value in node.inputs if value is not None)
+        read |= dict.fromkeys(graph.outputs)
         return [value for value in read if self.is_constant(value) and not self.is_inline(value)]
 
 

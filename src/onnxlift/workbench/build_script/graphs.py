@@ -189,10 +189,13 @@ class Reader:
         arguments: list[list[Part]] = [[body], ["[", *states, "]"], ["[", *elements, "]"]]
         for key, name, words in _SCAN:
             attribute = node.attributes.get(key)
-            numbers = [] if attribute is None else [int(each) for each in attribute.as_ints()]
-            if any(numbers):
-                texts = [quoted(("forward", "reverse")[each]) if words else str(each) for each in numbers]
-                arguments.append([f"{name}=[{', '.join(texts)}]"])
+            if attribute is None:
+                continue
+            numbers = [int(each) for each in attribute.as_ints()]
+            if not numbers:
+                return None  # build.scan takes one for each, or none at all
+            texts = [quoted(("forward", "reverse")[each]) if words else str(each) for each in numbers]
+            arguments.append([f"{name}=[{', '.join(texts)}]"])
         return Code(("build.scan(", *joined(arguments), ")"))
 
 

@@ -17,7 +17,9 @@ from onnxlift.lifting.code.identifiers import identifier, unique
 
 from .code import Statement
 
-RESERVED = frozenset({"build", "op", "np", "weights", "name", "build_model", "Path", "x_"})
+RESERVED = frozenset({"build", "op", "np", "weights", "name", "build_model", "Path", "x_", "abs", "object"})
+"""What scripts use under these names: modules, functions, and builtins of Python."""
+
 _BY_OPERATOR = {
     "Shape": "shape",
     "Size": "size",

@@ -65,6 +65,9 @@ Work = Sequence[tuple[str, str, Make]]
 
 def work(models: Work, start: int, sender: Any) -> None:
     """Send a line for each model from `start` on."""
+    silent = os.open(os.devnull, os.O_RDWR)
+    for standard in (1, 2):
+        os.dup2(silent, standard)  # exporters talk
     resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
     for group, name, make in models[start:]:
         sender.send(judge(group, name, make))

@@ -20,6 +20,7 @@ from .code import INDENT_TEXT, Statement
 from .constants import Constants
 from .customs import Customs
 from .functions import function_lines, in_order
+from .gate import TAIL, WEIGHTS, check_script
 from .graphs import Callees, Reader
 from .literals import argument_text, quoted, type_text, typed_text
 from .names import RESERVED, Names
@@ -92,8 +93,9 @@ class Scripting:
         modules = writer.module_functions(self.root)
         main = self._main(writer, kept, types)
         body = "\n".join([*self.customs.lines(), *functions, *modules, "", "", *main])
-        text = "\n".join([*self._head(body), body, "", "", *self._tail(), ""])
-        return Script(format_source(text), dict(self.store.tensors), len(writer.done.names) + len(self._ordered))
+        text = format_source("\n".join([*self._head(body), body, "", "", TAIL, ""]))
+        check_script(text)
+        return Script(text, dict(self.store.tensors), len(writer.done.names) + len(self._ordered))
 
     # weights
 
@@ -165,14 +167,8 @@ class Scripting:
         lines += ["from onnxlift import build"]
         lines += ["from onnxlift.build import op", ""] if "op." in body else [""]
         if self.store.tensors:
-            lines += ['weights = build.weights(Path(__file__).with_suffix(".safetensors"))', ""]
+            lines += [WEIGHTS, ""]
         return lines
-
-    def _tail(self) -> list[str]:
-        return [
-            'if __name__ == "__main__":',
-            f'{INDENT_TEXT}build_model().save(Path(__file__).with_suffix(".onnx"), force=True)',
-        ]
 
     def _main(self, writer: Writer, kept: list[ir.Value], types: Mapping[str, onnx.TypeProto]) -> list[str]:
         graph = self.model.graph

@@ -1,8 +1,8 @@
 """`build_script`: the Python of `onnxlift.build` that makes a model again.
 
-    reading ─▶ inference ─▶ calls ─▶ modules ─▶ names ─▶ text ─▶ run it ─▶ diff with the model
+    reading ─▶ inference ─▶ calls ─▶ modules ─▶ names ─▶ text ─▶ gate ─▶ run it ─▶ diff with the model
 
-The script is run in this process: it holds nothing but calls of the builder, of variables and literals.
+The script is run in this process: the gate holds that it is nothing but calls of the builder, variables and literals.
 """
 
 from __future__ import annotations

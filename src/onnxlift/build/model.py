@@ -81,7 +81,8 @@ class Model:
     def __call__(self, *inputs: Any, **named: Any) -> dict[str, Any]:
         """Run the model on arrays, given in order or by name, and return its outputs by name.
 
-        ONNX Runtime runs it, or ONNX's reference where that is not installed."""
+        Its parameters have the numbers of now. ONNX Runtime runs it, or ONNX's reference where that is not
+        installed."""
         from .running import run
 
         return run(self, inputs, named)

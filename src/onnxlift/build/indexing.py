@@ -122,6 +122,15 @@ def _check_slice(x: Value, item: slice) -> None:
             raise BuildError(f"{_told(x)} is sliced with {bound!r}, and a bound is an int, or a value of one int.")
 
 
+def _is_whole(item: slice) -> bool:
+    """Tell whether a slice is the whole axis: `:`, `0:` or `::1`. Bounds that are values are compared with nothing."""
+    return (
+        item.stop is None
+        and (item.start is None or (_is_int(item.start) and item.start == 0))
+        and (item.step is None or item.step == 1)
+    )
+
+
 class _Taking:
     """First all slices at once, then single indices, then new axes, in the order of axes from the last."""
 
@@ -151,7 +160,7 @@ class _Taking:
         found = [
             _Slice(axis, each.start, each.stop, 1 if each.step is None else int(each.step))
             for axis, each in enumerate(axes)
-            if isinstance(each, slice) and each not in (slice(None), slice(0, None), slice(None, None, 1))
+            if isinstance(each, slice) and not _is_whole(each)
         ]
         if not found:
             return self.x

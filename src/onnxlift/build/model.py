@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from .assembly import assemble, reached, without_invented
 from .custom import CustomOperator
 from .errors import BuildError, Line, at_the_users_line, line_text
 from .functions import collected
+from .mistaken import call_it
 from .state import MADE, Made, made_of
 from .tensors import DEFAULT, check_name
 from .types import ValueType
@@ -115,6 +116,13 @@ def model(
     Without `unused_inputs`, an input that no output needs is an error. The file declares inputs and outputs to be of
     `types`, by name, where these are not what is inferred. Nodes that make the values of `kept` stay, though no output
     needs them. `header` has what else a file tells of itself."""
+    for title, text in (
+        ("name", name),
+        ("doc", doc),
+        *((f"metadata[{key!r}]", each) for key, each in (metadata or {}).items()),
+    ):
+        if not isinstance(text, str):
+            raise BuildError(f"{title} is {text!r}, and must be a text.")
     entering = _inputs(inputs)
     leaving = _outputs(outputs)
     with collector_paused():
@@ -208,6 +216,8 @@ def _declare(built: ir.Model, inputs: Sequence[ir.Value], types: Mapping[str, Va
 
 def _inputs(given: Value | Sequence[Value]) -> list[ir.Value]:
     found: list[ir.Value] = []
+    if not isinstance(given, Value | Iterable):
+        raise BuildError(f"the inputs are {given!r}: write a list of values of build.input.")
     for value in [given] if isinstance(given, Value) else given:
         if not isinstance(value, Value):
             raise BuildError(f"an input of the model is {value!r}, and must be a value of build.input.")
@@ -226,6 +236,8 @@ def _inputs(given: Value | Sequence[Value]) -> list[ir.Value]:
 def _outputs(given: Outputs) -> dict[str, ir.Value]:
     if isinstance(given, Value):
         given = [given]
+    if not isinstance(given, Iterable):
+        raise BuildError(f'the outputs are {given!r}: write a dict of values by their names, such as {{"y": y}}.')
     if not isinstance(given, Mapping):
         named: dict[str, Value] = {}
         for value in given:
@@ -238,7 +250,7 @@ def _outputs(given: Outputs) -> dict[str, ir.Value]:
     for key, value in given.items():
         if not isinstance(value, Value):
             told = " Did you forget to take one of the outputs of an operator?" if isinstance(value, tuple) else ""
-            raise BuildError(f"the output {key!r} is {value!r}, and must be a value.{told}")
+            raise BuildError(f"the output {key!r} is {value!r}, and must be a value{call_it(value)}.{told}")
         check_name(key)
         made = made_of(value._value)
         if made.block is not None:

@@ -13,6 +13,7 @@ from onnxlift.ir.graph.types import type_of
 from . import state
 from .attributes import AttributeOfFunction, GraphMaker, attribute_from
 from .errors import BuildError, at_the_users_line, nearest
+from .mistaken import UnknownNameError
 from .nodes import Custom, make, snake
 from .schemas import operators_of
 from .signatures import Parameter, Signature, allows, signature_in_force, signature_of
@@ -28,7 +29,7 @@ _NICKNAMES = {
 }
 
 
-class UnknownOperatorError(BuildError, AttributeError):
+class UnknownOperatorError(UnknownNameError):
     """No opset of the domain has an operator of this name."""
 
 

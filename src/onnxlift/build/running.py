@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from .errors import BuildError, at_the_users_line, nearest
+from .types import dtype_text
 
 if TYPE_CHECKING:
     from .custom import CustomOperator
@@ -51,7 +52,13 @@ def _array(value: ir.Value, given: Any) -> Any:
     if isinstance(given, np.ndarray | np.generic):
         return np.asarray(given)
     assert value.dtype is not None
-    return np.asarray(given, value.dtype.numpy())
+    try:
+        return np.asarray(given, value.dtype.numpy())
+    except (TypeError, ValueError):
+        shown = given if len(repr(given)) <= 60 else type(given).__name__
+        raise BuildError(
+            f"the input {value.name} is {shown!r}, which is no array of {dtype_text(value.dtype)}."
+        ) from None
 
 
 def _by_runtime(model: Model, feeds: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Any]:

@@ -36,7 +36,7 @@ _NUMPY = frozenset(
     """array zeros nan inf ndarray bool_ float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32
     uint64""".split()
 )
-_WEIGHTS = frozenset({"array", "tensor"})
+_WEIGHTS = frozenset({"array", "tensor", "text"})
 _DOMAINS = frozenset({"microsoft", "ml", "preview", "training"})
 _OWNERS = {"build": _BUILD, "np": _NUMPY, "weights": _WEIGHTS}
 _TYPES = frozenset("int float str list[int] list[float] list[str] np.ndarray".split())

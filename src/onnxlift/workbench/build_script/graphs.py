@@ -209,8 +209,9 @@ _SCAN = (
 
 
 def _made(node: ir.Node, code: Code, unpacks: bool, count: int) -> Statement:
+    none = not any(_is_used(value) for value in node.outputs)  # then the first one tells what is kept
     targets = tuple(
-        value if _is_used(value) or index == 0 else None for index, value in enumerate(node.outputs[:count])
+        value if _is_used(value) or (none and index == 0) else None for index, value in enumerate(node.outputs[:count])
     )
     return Statement(targets, code, node, path_of(node), unpacks)
 

@@ -47,7 +47,7 @@ def build_script(source: Any, *, verify: bool = True) -> BuildScriptReport:
             path = Path(folder) / "model_build.py"
             script = Scripting(model, name).script({})
             if script.tensors:
-                write_safetensors(dict(script.tensors), path.with_suffix(".safetensors"))
+                write_safetensors(script.tensors, script.texts, path.with_suffix(".safetensors"))
             built = run_script(script, path, name)
             types = types_to_declare(model, built.model)
             if types:
@@ -58,6 +58,7 @@ def build_script(source: Any, *, verify: bool = True) -> BuildScriptReport:
             name,
             script.source,
             script.tensors,
+            script.texts,
             model,
             nodes=sum(1 for _ in all_nodes(model.graph)),
             functions=script.functions,

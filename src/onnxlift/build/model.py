@@ -125,6 +125,11 @@ def model(
             raise BuildError(f"{title} is {text!r}, and must be a text.")
     entering = _inputs(inputs)
     leaving = _outputs(outputs)
+    for value in kept:
+        if not isinstance(value, Value):
+            raise BuildError(f"kept has {value!r}, and must be a list of values.")
+    for other in (types or {}).keys() - {*leaving, *(made_of(value).fixed for value in entering)}:
+        raise BuildError(f"types has {other!r}, which is neither an input nor an output.")
     with collector_paused():
         told = _Told(opset, ir_version, name, doc, metadata or {}, types or {}, header or Header())
         return _built(entering, leaving, [each._value for each in kept], unused_inputs, told)

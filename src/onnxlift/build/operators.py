@@ -255,7 +255,8 @@ def _constant(
     if isinstance(given, list | tuple) and any(isinstance(each, Value) for each in given):
         if parameter.variadic:
             raise BuildError(f"{what} is a list: give its values one by one, with a star before the list.")
-        raise BuildError(f"{what} is a list with values in it: join them with op.Concat.")
+        several = "several values: take one of them" if isinstance(given, tuple) else "a list with values in it"
+        raise BuildError(f"{what} is {several}{', or' if isinstance(given, tuple) else ':'} join them with op.Concat.")
     tensor = tensor_from(given, wanted or parameter.only, what, beside=wanted is not None)
     if wanted is None and not allows(parameter, tensor.dtype):
         fitting = ir.DataType.INT64 if allows(parameter, ir.DataType.INT64) else ir.DataType.FLOAT

@@ -220,6 +220,17 @@ def test_no_name_breaks_out(name: str, tmp_path: Path) -> None:
     assert report, report
 
 
+@pytest.mark.parametrize("name", ["__import__('os').abort()", "x", "build"])
+def test_a_reference_to_an_attribute_is_no_code(name: str) -> None:
+    model = parser.parse_model("""<ir_version: 10, opset_import: ["" : 20, "local" : 1]>
+        g (float[4] x) => (float[4] y) { y = local.Scaled<alpha = 0.5>(x) }
+        <opset_import: ["" : 20], domain: "local"> Scaled <alpha> (x) => (y) { y = Elu<alpha: float = @alpha>(x) }""")
+    assert onnxlift.build_script(model)
+    model.functions[0].node[0].attribute[0].ref_attr_name = name
+    with pytest.raises(OnnxLiftError, match="does not declare it"):
+        onnxlift.build_script(model)
+
+
 def test_the_script_runs_on_its_own(tmp_path: Path) -> None:
     onnx.save(layered(2), tmp_path / "net.onnx")
     result = CliRunner().invoke(app, ["build-script", str(tmp_path / "net.onnx"), "-o", str(tmp_path / "net_build.py")])
@@ -245,6 +256,18 @@ def test_an_output_that_nothing_reads_has_no_name() -> None:
     source = script(f"""{HEAD} g (float[n, 4] x) => (int64[n, 1] index)
         {{ k = Constant<value = int64[1] {{1}}>() unread, index = TopK(x, k) }}""")
     assert "_, index = op.TopK(x, [1])" in source
+
+
+def test_outputs_of_microsofts_operators_stay() -> None:
+    head = HEAD.replace("20]", '20, "com.microsoft" : 1]')
+    for outputs in ("d, a, b, c", "d"):
+        body = f"{{ {outputs} = com.microsoft.SkipLayerNormalization(x, x, w) y = Relu(d) }}"
+        source = script(f"{head} g (float[n, 2, 4] x, float[4] w) => (float[n, 2, 4] y) {body}")
+        assert ("outputs=4" in source) is ("a" in outputs)
+    model = parser.parse_model(f"{head} g (float[n, 2, 4] x, float[4] w) => (float[n, 2, 4] y) {body}")
+    model.graph.node[0].output.extend(["", "", ""])  # as ONNX Runtime writes what it leaves out
+    report = onnxlift.build_script(model)
+    assert report and "outputs=" not in report.source
 
 
 def test_names_of_pytorchs_operations_are_no_names() -> None:

@@ -258,6 +258,17 @@ def test_an_output_that_nothing_reads_has_no_name() -> None:
     assert "_, index = op.TopK(x, [1])" in source
 
 
+def test_functions_that_nothing_calls_are_left_out_and_told() -> None:
+    model = parser.parse_model("""<ir_version: 10, opset_import: ["" : 20, "local" : 1]>
+        g (float[4] x) => (float[4] y) { y = local.Outer(x) }
+        <opset_import: ["" : 20], domain: "local"> Inner (x) => (y) { y = Relu(x) }
+        <opset_import: ["" : 20, "local" : 1], domain: "local"> Outer (x) => (y) { y = local.Inner(x) }
+        <opset_import: ["" : 20, "local" : 1], domain: "local"> Spare (x) => (y) { y = local.Inner(x) }""")
+    report = onnxlift.build_script(model)
+    assert report and report.functions == 2
+    assert report.notes == ("nothing calls function local::Spare: it is left out",)
+
+
 def test_outputs_of_microsofts_operators_stay() -> None:
     head = HEAD.replace("20]", '20, "com.microsoft" : 1]')
     for outputs in ("d, a, b, c", "d"):

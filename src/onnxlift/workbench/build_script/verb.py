@@ -18,6 +18,7 @@ import onnx_ir as ir
 from onnxlift.build import BuildError, Model
 from onnxlift.collector import collector_paused
 from onnxlift.errors import OnnxLiftError
+from onnxlift.ir.graph.functions import function_title
 from onnxlift.ir.graph.interface import interface_of
 from onnxlift.ir.graph.walk import all_nodes
 from onnxlift.ir.inference.infer import infer
@@ -41,6 +42,7 @@ def build_script(source: Any, *, verify: bool = True) -> BuildScriptReport:
         given = unwrapped(source)
         given = given.read() if hasattr(given, "read") else given
         model = open_model(given)
+        dropped = drop_uncalled(model)
         infer(model)
         name = name_of(given, model)
         with tempfile.TemporaryDirectory(prefix="onnxlift-") as folder:
@@ -53,7 +55,11 @@ def build_script(source: Any, *, verify: bool = True) -> BuildScriptReport:
             if types:
                 script = Scripting(model, name).script(types)
                 built = run_script(script, path, name)
-            difference = diff(given, built.model) if verify else None
+            compared = given
+            if dropped:
+                compared = open_model(given)
+                drop_uncalled(compared)
+            difference = diff(compared, built.model) if verify else None
         return BuildScriptReport(
             name,
             script.source,
@@ -63,7 +69,24 @@ def build_script(source: Any, *, verify: bool = True) -> BuildScriptReport:
             nodes=sum(1 for _ in all_nodes(model.graph)),
             functions=script.functions,
             difference=difference,
+            notes=tuple(f"nothing calls function {title}: it is left out" for title in dropped),
         )
+
+
+def drop_uncalled(model: ir.Model) -> list[str]:
+    """Take away the functions that nothing calls, which a program has no way to make; return their names."""
+    called: set[ir.OperatorIdentifier] = set()
+    waiting = [model.graph]
+    while waiting:
+        for node in all_nodes(waiting.pop()):
+            key = node.op_identifier()
+            if key in model.functions and key not in called:
+                called.add(key)
+                waiting.append(model.functions[key].graph)
+    dropped = [key for key in model.functions if key not in called]
+    for key in dropped:
+        del model.functions[key]
+    return [function_title(key) for key in dropped]
 
 
 def run_script(script: Script, path: Path, name: str) -> Model:

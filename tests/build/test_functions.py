@@ -64,6 +64,21 @@ def test_functions_go_to_another_opset(wanted):
     np.testing.assert_allclose(model(X)["y"], softmax(X, 1) * 0.5 + 1, rtol=1e-5)
 
 
+def test_a_function_gives_constants():
+    table = build.constant(np.arange(3, dtype=np.float32), name="table")
+
+    @build.function(domain="com.myarch")
+    def Tables(x):
+        return op.Relu(x), table, 2.0
+
+    x = build.input("x", "float32", ["n", 4])
+    y, first, second = Tables(x)
+    model = build.model([x], {"y": y, "first": first, "second": second})
+    assert [node.op_type for node in next(iter(model.model.functions.values()))] == ["Relu", "Constant", "Constant"]
+    found = model(X)
+    assert (found["first"].tolist(), found["second"].tolist()) == ([0, 1, 2], 2)
+
+
 def test_a_function_reads_nothing_from_outside():
     x, z = build.input("x", "float32", [4]), build.input("z", "float32", [4])
 
@@ -73,3 +88,10 @@ def test_a_function_reads_nothing_from_outside():
 
     with pytest.raises(build.BuildError, match=r"z was made outside of function com.myarch.Leaky.*pass it as"):
         Leaky(x)
+
+    @build.function(domain="com.myarch")
+    def Weighted(x):
+        return x, build.parameter("w", (4,), make=lambda: np.ones(4, np.float32))
+
+    with pytest.raises(build.BuildError, match=r"w was made outside of function com.myarch.Weighted.*pass it as"):
+        Weighted(x)

@@ -48,6 +48,14 @@ def test_any_index(index: Any, shape: list[Any]) -> None:
     same(index, shape)
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("start", [-5, -4, -3, -2])
+@pytest.mark.parametrize("stop", [None, -6, -4, -3, -2, -1, 0, 1, 4])
+def test_a_slice_goes_backwards_from_before_the_first_element(shape: list[Any], start: int, stop: int | None) -> None:
+    for step in (-1, -2):
+        same((slice(start, stop, step),), shape)
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=["numbers", "names"])
 @pytest.mark.parametrize(
     "index",

@@ -1,9 +1,11 @@
+import sys
+
 import numpy as np
 import pytest
 
 import onnxlift
 from onnxlift import build
-from onnxlift.build import op
+from onnxlift.build import nn, op
 
 WEIGHT = np.random.default_rng(0).standard_normal((10, 784)).astype(np.float32)
 
@@ -61,3 +63,41 @@ def test_parameters_may_change_after_the_model_was_built():
     model = build.model([x], {"y": x * build.parameter("w", (3,), make=lambda: held["w"])})
     held["w"] = np.full(3, 5, np.float32)
     np.testing.assert_array_equal(model(np.ones(3, np.float32))["y"], held["w"])
+    held["w"][0] = 7
+    np.testing.assert_array_equal(model(np.ones(3, np.float32))["y"], [7, 5, 5])
+
+
+def test_a_model_runs_with_the_numbers_of_now():
+    x = build.input("x", "float32", ["n", 3])
+    layer = nn.Linear(3, 2)
+    model = build.model([x], {"y": layer(x)})
+    ones, first = np.ones((1, 3), np.float32), layer.weight.numpy().sum(1) + layer.bias.numpy()
+    np.testing.assert_allclose(model(ones)["y"][0], first, rtol=1e-5)
+    session = model._session[1]
+    model(ones)
+    assert model._session[1] is session  # which is made anew only for other numbers
+    layer.load_state_dict({"weight": np.zeros((2, 3), np.float32), "bias": np.array([1, 2], np.float32)})
+    np.testing.assert_array_equal(model(ones)["y"], [[1, 2]])
+    layer.bias.data[1] = 5
+    np.testing.assert_array_equal(model(ones)["y"], [[1, 5]])
+    layer.initialise(seed=3)
+    second = layer.weight.numpy().sum(1) + layer.bias.numpy()
+    assert (abs(first - second) > 1e-3).all()
+    np.testing.assert_allclose(model(ones)["y"][0], second, rtol=1e-5)
+
+
+def test_custom_operators_and_the_reference_run_with_the_numbers_of_now(monkeypatch):
+    double = build.custom(
+        "Double", domain="com.acme", inputs={"x": "float32"}, outputs={"y": "float32"}, run=lambda x: 2 * x
+    )
+    x = build.input("x", "float32", [2])
+    weight = nn.Parameter(np.ones(2, np.float32), name="w")
+    ours, plain = build.model([x], {"y": double(x * weight)}), build.model([x], {"y": x * weight})
+    ones = np.ones(2, np.float32)
+    assert ours(ones)["y"].tolist() == [2, 2]
+    weight.data = np.array([3, 4], np.float32)
+    assert ours(ones)["y"].tolist() == [6, 8]
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    assert plain(ones)["y"].tolist() == [3, 4]
+    weight.data = np.array([5, 6], np.float32)
+    assert plain(ones)["y"].tolist() == [5, 6]

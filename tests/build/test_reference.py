@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import pkgutil
 import re
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,9 @@ def test_the_page_is_true(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
                 exec(compile(code, "model.py", "exec"), names)
             told = str(error.value)
         else:
-            exec(compile(code, "model.py", "exec"), names)
+            with redirect_stdout(io.StringIO()) as printed:
+                exec(compile(code, "model.py", "exec"), names)
+            told = printed.getvalue().strip()
             for line in code.splitlines():
                 expression, arrow, expected = line.partition("  # -> ")
                 if arrow:

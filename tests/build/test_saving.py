@@ -31,6 +31,15 @@ def test_weights_are_made_only_when_they_are_needed(tmp_path):
     assert onnxlift.run(tmp_path / "model.onnx", inputs={"x": x}).outputs["y"].shape == (2, 100)
 
 
+def test_a_name_is_any_text_that_a_file_can_hold():
+    x = build.input("new\nline", "float32", [2])
+    proto = build.model([x], {"\u200b é\t": op.Neg(x)}).proto()
+    assert (proto.graph.input[0].name, proto.graph.output[0].name) == ("new\nline", "\u200b é\t")
+    for name in ("", "\udc80", 3):
+        with pytest.raises(build.BuildError, match="cannot be a name"):
+            build.input(name, "float32", [2])
+
+
 def test_a_file_is_replaced_only_if_told(tmp_path):
     model = network(lambda: np.eye(100, dtype=np.float32))
     model.save(tmp_path / "model.onnx")

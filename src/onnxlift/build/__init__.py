@@ -36,6 +36,7 @@ from .custom import custom
 from .errors import BuildError
 from .functions import function
 from .inlining import Inlined, inline
+from .mistaken import unknown
 from .model import Header, Model, model
 from .state import DEFAULT_OPSET, opset, opsets, scope
 from .tensors import constant, input, parameter
@@ -86,7 +87,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name in ("init", "nn"):  # layers are imported when they are first used: operators do without them
         return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise unknown("build", name, __all__)
 
 
 def __dir__() -> list[str]:

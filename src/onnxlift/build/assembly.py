@@ -37,6 +37,9 @@ def _order(node: ir.Node) -> int:
     return made.order
 
 
+_NAMED = ': a layer outside of a class is named by `layer.named("...")`'
+
+
 class Names:
     """Names that are unique. Those that the user gave stay as they are; others get a number if need be."""
 
@@ -44,12 +47,12 @@ class Names:
         self._lines: dict[str, Line | None] = {}
         self._numbers: dict[str, int] = {}
 
-    def fix(self, name: str, line: Line) -> str:
+    def fix(self, name: str, line: Line, more: str = "") -> str:
         """Take a name that the user gave, or raise a BuildError if another value has it."""
         if name in self._lines:
             other = self._lines[name]
             first = "" if other is None else f": one is made at {line_text(other)}, the other at {line_text(line)}"
-            raise BuildError(f"two values are called {name}{first}. Give one of them another name.")
+            raise BuildError(f"two values are called {name}{first}. Give one of them another name{more}.")
         self._lines[name] = line
         return name
 
@@ -190,7 +193,8 @@ def _given_names(
     for value in (*inputs, *(each for each in sources if each.const_value is not None), *_made_by(nodes)):
         name = names.get(value) or value.meta.get(FIXED)
         if name is not None:
-            names[value] = taken.fix(name, made_of(value).line)
+            made = made_of(value)
+            names[value] = taken.fix(name, made.line, _NAMED if made.kind == "parameter" else "")
     return names, taken
 
 

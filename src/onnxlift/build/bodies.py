@@ -136,9 +136,11 @@ def _outputs(given: Any, block: Block) -> list[ir.Value]:
             raise BuildError(f"{block.what} gives None: does it lack a return?")
         value = (each if isinstance(each, Value) else constant(each))._value
         node = value.producer()
-        if node is None or node.meta[MADE].block is not block or value in found:
+        in_function = block.isolated and value.const_value is not None  # a function has no initialisers to copy
+        if not in_function and (node is None or node.meta[MADE].block is not block or value in found):
             value = call("Identity", Value(value))._value
-        if value.producer() is None:  # the copy of a constant is folded
+        if value.producer() is None:  # a constant, or the copy of one, which is folded
+            check_visible(value, block, lambda: block.what)
             value = _kept(value)
         found.append(value)
     return found

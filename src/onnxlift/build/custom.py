@@ -73,6 +73,12 @@ def custom(
     if not isinstance(name, str) or not name.isprintable() or not name.strip() or " " in name:
         raise BuildError(f"{name!r} cannot be the name of an operator.")
     state.check_opset(domain, version)
+    for what, given in (("inputs", inputs), ("outputs", outputs)):
+        if not isinstance(given, Mapping):
+            raise BuildError(f'{name}: {what} is {given!r}, and must be a dict of types, such as {{"x": "float32"}}.')
+    for key, allowed in (types or {}).items():
+        if isinstance(allowed, str):
+            raise BuildError(f"{name}: the types of {key} are {allowed!r}, and must be a list: [{allowed!r}].")
     variables = {key: list(map(data_type, allowed)) for key, allowed in (types or {}).items()}
     formal = [_formal(key, each, variables, name) for key, each in inputs.items()]
     results = [_formal(key, each, variables, name) for key, each in outputs.items()]

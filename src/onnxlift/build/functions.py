@@ -69,6 +69,8 @@ def function(
 
     @at_the_users_line
     def decorate(python: Callable[..., Any]) -> Function:
+        if not callable(python) or not hasattr(python, "__name__"):
+            raise BuildError(f"build.function is given {python!r}, and must be given a Python function.")
         return Function(python, domain, name or python.__name__, version, opset, domains or {})
 
     return decorate

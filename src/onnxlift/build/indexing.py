@@ -122,6 +122,58 @@ def _check_slice(x: Value, item: slice) -> None:
             raise BuildError(f"{_told(x)} is sliced with {bound!r}, and a bound is an int, or a value of one int.")
 
 
+def _is_whole(item: slice) -> bool:
+    """Tell whether a slice is the whole axis: `:`, `0:` or `::1`. Bounds that are values are compared with nothing."""
+    return (
+        item.stop is None
+        and (item.start is None or (_is_int(item.start) and item.start == 0))
+        and (item.step is None or item.step == 1)
+    )
+
+
+def _slice(x: Value, found: list[_Slice]) -> Value:
+    """Return the slices of a value, made at once."""
+    starts = [_bound(each.start, _END if each.step < 0 else 0) for each in found]
+    stops = [_bound(each.stop, _BEGIN if each.step < 0 else _END) for each in found]
+    wheres, steps = [each.axis for each in found], [each.step for each in found]
+    if state.opsets()[""] < 10:
+        if any(step != 1 for step in steps):
+            raise BuildError(f"{_told(x)} is sliced with a step, which ONNX has since opset 10.")
+        if any(isinstance(each, Value) for each in (*starts, *stops)):
+            raise BuildError(f"{_told(x)} is sliced up to a value, which ONNX has since opset 10.")
+        return call("Slice", x, starts=starts, ends=stops, axes=wheres)
+    more = [wheres] if all(step == 1 for step in steps) else [wheres, steps]
+    return call("Slice", x, _vector(starts), _vector(stops), *more)
+
+
+def _may_begin_too_early(item: _Slice, x: Value) -> bool:
+    """Tell whether a slice goes backwards from before the first element for some size: `x[-4::-1]` of three.
+
+    It is empty then. ONNX would begin at the first element."""
+    if item.step > 0 or not _is_int(item.start) or item.start >= -1:
+        return False
+    size = None if x.shape is None else x.shape[item.axis]
+    if isinstance(size, int) and item.start >= -size:
+        return False
+    if isinstance(item.stop, Value):
+        raise BuildError(
+            f"{_told(x)} is sliced backwards from {item.start} to a value: slice it twice, first with "
+            f"`:{item.start + 1}` and then backwards from its end."
+        )
+    return True
+
+
+def _of_the_cut(item: _Slice) -> _Slice:
+    """Return what a slice that goes backwards is after all behind its start has been cut off:
+
+    x[-4:-6:-1]   ->   x[:-3][:-3:-1]"""
+    if item.stop is None or item.stop >= 0:
+        return _Slice(item.axis, None, item.stop, item.step)
+    if item.stop >= item.start:
+        return _Slice(item.axis, 0, 0, 1)
+    return _Slice(item.axis, None, item.stop - item.start - 1, item.step)
+
+
 class _Taking:
     """First all slices at once, then single indices, then new axes, in the order of axes from the last."""
 
@@ -151,21 +203,13 @@ class _Taking:
         found = [
             _Slice(axis, each.start, each.stop, 1 if each.step is None else int(each.step))
             for axis, each in enumerate(axes)
-            if isinstance(each, slice) and each not in (slice(None), slice(0, None), slice(None, None, 1))
+            if isinstance(each, slice) and not _is_whole(each)
         ]
         if not found:
             return self.x
-        starts = [_bound(each.start, _END if each.step < 0 else 0) for each in found]
-        stops = [_bound(each.stop, _BEGIN if each.step < 0 else _END) for each in found]
-        wheres, steps = [each.axis for each in found], [each.step for each in found]
-        if state.opsets()[""] < 10:
-            if any(step != 1 for step in steps):
-                raise BuildError(f"{_told(self.x)} is sliced with a step, which ONNX has since opset 10.")
-            if any(isinstance(each, Value) for each in (*starts, *stops)):
-                raise BuildError(f"{_told(self.x)} is sliced up to a value, which ONNX has since opset 10.")
-            return call("Slice", self.x, starts=starts, ends=stops, axes=wheres)
-        more = [wheres] if all(step == 1 for step in steps) else [wheres, steps]
-        return call("Slice", self.x, _vector(starts), _vector(stops), *more)
+        cuts = [each for each in found if _may_begin_too_early(each, self.x)]
+        x = _slice(self.x, [_Slice(each.axis, None, each.start + 1, 1) for each in cuts]) if cuts else self.x
+        return _slice(x, [_of_the_cut(each) if each in cuts else each for each in found])
 
     def _widened(self, x: Value) -> Value:
         """Add the axes that stand for None. An index that is an array may have any number of axes."""

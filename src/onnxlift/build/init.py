@@ -200,6 +200,8 @@ def _truncated(random: Random, shape: Shape, dtype: AnyDtype, mean: float, std: 
 @at_the_users_line
 def constant(value: float) -> Initialiser:
     """The same number everywhere."""
+    if not isinstance(value, int | float | np.generic):
+        raise BuildError(f"the constant is {value!r}, and must be a number.")
     return Initialiser(f"constant({value!r})", lambda _, shape, dtype: np.full(shape, value, dtype))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from .assembly import assemble, reached, without_invented
 from .custom import CustomOperator
 from .errors import BuildError, Line, at_the_users_line, line_text
 from .functions import collected
+from .mistaken import call_it
 from .state import MADE, Made, made_of
 from .tensors import DEFAULT, check_name
 from .types import ValueType
@@ -81,7 +82,8 @@ class Model:
     def __call__(self, *inputs: Any, **named: Any) -> dict[str, Any]:
         """Run the model on arrays, given in order or by name, and return its outputs by name.
 
-        ONNX Runtime runs it, or ONNX's reference where that is not installed."""
+        Its parameters have the numbers of now. ONNX Runtime runs it, or ONNX's reference where that is not
+        installed."""
         from .running import run
 
         return run(self, inputs, named)
@@ -114,8 +116,20 @@ def model(
     Without `unused_inputs`, an input that no output needs is an error. The file declares inputs and outputs to be of
     `types`, by name, where these are not what is inferred. Nodes that make the values of `kept` stay, though no output
     needs them. `header` has what else a file tells of itself."""
+    for title, text in (
+        ("name", name),
+        ("doc", doc),
+        *((f"metadata[{key!r}]", each) for key, each in (metadata or {}).items()),
+    ):
+        if not isinstance(text, str):
+            raise BuildError(f"{title} is {text!r}, and must be a text.")
     entering = _inputs(inputs)
     leaving = _outputs(outputs)
+    for value in kept:
+        if not isinstance(value, Value):
+            raise BuildError(f"kept has {value!r}, and must be a list of values.")
+    for other in (types or {}).keys() - {*leaving, *(made_of(value).fixed for value in entering)}:
+        raise BuildError(f"types has {other!r}, which is neither an input nor an output.")
     with collector_paused():
         told = _Told(opset, ir_version, name, doc, metadata or {}, types or {}, header or Header())
         return _built(entering, leaving, [each._value for each in kept], unused_inputs, told)
@@ -207,6 +221,8 @@ def _declare(built: ir.Model, inputs: Sequence[ir.Value], types: Mapping[str, Va
 
 def _inputs(given: Value | Sequence[Value]) -> list[ir.Value]:
     found: list[ir.Value] = []
+    if not isinstance(given, Value | Iterable):
+        raise BuildError(f"the inputs are {given!r}: write a list of values of build.input.")
     for value in [given] if isinstance(given, Value) else given:
         if not isinstance(value, Value):
             raise BuildError(f"an input of the model is {value!r}, and must be a value of build.input.")
@@ -225,6 +241,8 @@ def _inputs(given: Value | Sequence[Value]) -> list[ir.Value]:
 def _outputs(given: Outputs) -> dict[str, ir.Value]:
     if isinstance(given, Value):
         given = [given]
+    if not isinstance(given, Iterable):
+        raise BuildError(f'the outputs are {given!r}: write a dict of values by their names, such as {{"y": y}}.')
     if not isinstance(given, Mapping):
         named: dict[str, Value] = {}
         for value in given:
@@ -237,7 +255,7 @@ def _outputs(given: Outputs) -> dict[str, ir.Value]:
     for key, value in given.items():
         if not isinstance(value, Value):
             told = " Did you forget to take one of the outputs of an operator?" if isinstance(value, tuple) else ""
-            raise BuildError(f"the output {key!r} is {value!r}, and must be a value.{told}")
+            raise BuildError(f"the output {key!r} is {value!r}, and must be a value{call_it(value)}.{told}")
         check_name(key)
         made = made_of(value._value)
         if made.block is not None:

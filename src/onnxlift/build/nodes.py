@@ -48,7 +48,9 @@ def _stepwise(functions: tuple[ir.Function, ...]) -> Stepwise:
 
 @cache
 def snake(name: str) -> str:
-    """Return the name of an operator as the name of a value: `BatchNormalization` gives `batch_normalization`."""
+    """Return the name of an operator or a class as that of a value: `batch_norm` of BatchNorm, `conv1d` of Conv1D."""
+    name = re.sub(r"(?<=\d)D(?![a-z])", "d", name)  # it belongs to its number
+    name = re.sub(r"(?<=Re|Si)LU", "lu", name)  # and so does this to its first half
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 

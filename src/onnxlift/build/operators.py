@@ -13,6 +13,7 @@ from onnxlift.ir.graph.types import type_of
 from . import state
 from .attributes import AttributeOfFunction, GraphMaker, attribute_from
 from .errors import BuildError, at_the_users_line, nearest
+from .mistaken import UnknownNameError
 from .nodes import Custom, make, snake
 from .schemas import operators_of
 from .signatures import Parameter, Signature, allows, signature_in_force, signature_of
@@ -28,7 +29,7 @@ _NICKNAMES = {
 }
 
 
-class UnknownOperatorError(BuildError, AttributeError):
+class UnknownOperatorError(UnknownNameError):
     """No opset of the domain has an operator of this name."""
 
 
@@ -254,7 +255,8 @@ def _constant(
     if isinstance(given, list | tuple) and any(isinstance(each, Value) for each in given):
         if parameter.variadic:
             raise BuildError(f"{what} is a list: give its values one by one, with a star before the list.")
-        raise BuildError(f"{what} is a list with values in it: join them with op.Concat.")
+        several = "several values: take one of them" if isinstance(given, tuple) else "a list with values in it"
+        raise BuildError(f"{what} is {several}{', or' if isinstance(given, tuple) else ':'} join them with op.Concat.")
     tensor = tensor_from(given, wanted or parameter.only, what, beside=wanted is not None)
     if wanted is None and not allows(parameter, tensor.dtype):
         fitting = ir.DataType.INT64 if allows(parameter, ir.DataType.INT64) else ir.DataType.FLOAT

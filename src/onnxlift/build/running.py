@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
 
 from .errors import BuildError, at_the_users_line, nearest
+from .types import dtype_text
 
 if TYPE_CHECKING:
     from .custom import CustomOperator
@@ -50,7 +52,13 @@ def _array(value: ir.Value, given: Any) -> Any:
     if isinstance(given, np.ndarray | np.generic):
         return np.asarray(given)
     assert value.dtype is not None
-    return np.asarray(given, value.dtype.numpy())
+    try:
+        return np.asarray(given, value.dtype.numpy())
+    except (TypeError, ValueError):
+        shown = given if len(repr(given)) <= 60 else type(given).__name__
+        raise BuildError(
+            f"the input {value.name} is {shown!r}, which is no array of {dtype_text(value.dtype)}."
+        ) from None
 
 
 def _by_runtime(model: Model, feeds: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Any]:
@@ -58,15 +66,17 @@ def _by_runtime(model: Model, feeds: Mapping[str, Any], outputs: Sequence[str]) 
 
     if model.operators:
         return _with_python(model, feeds, outputs)
-    if model._session is None:
+
+    def made() -> Any:
         proto = model.proto()
         session = _session(proto)
         types = {output.name: output.type for output in session.get_outputs()}
         casts = {name: types[name] for name in outputs if types[name] in CAST_OUT}
         if casts:
             session = _session(cast_outputs(proto, casts))
-        model._session = session, {name: np.dtype(CAST_OUT[kind][1]) for name, kind in casts.items()}
-    session, casts = model._session
+        return session, {name: np.dtype(CAST_OUT[kind][1]) for name, kind in casts.items()}
+
+    session, casts = _session_of_now(model, made)
     try:
         return run_session(session, casts, feeds, outputs)
     except Exception as error:  # ONNX Runtime has an exception for each status, and numpy its own
@@ -77,10 +87,9 @@ def _with_python(model: Model, feeds: Mapping[str, Any], outputs: Sequence[str])
     """Run a model with operators of the user's own: their nodes in Python, and all between them by ONNX Runtime."""
     from onnxlift.workbench.runtime.python_ops import PythonSession
 
-    if model._session is None:
-        task = {"folder": "", "options": {}}
-        model._session = PythonSession(model.proto(), outputs, _classes(model.operators), task)
-    found: dict[str, Any] = model._session.results(model._session.call(feeds))
+    task = {"folder": "", "options": {}}
+    session = _session_of_now(model, lambda: PythonSession(model.proto(), outputs, _classes(model.operators), task))
+    found: dict[str, Any] = session.results(session.call(feeds))
     return found
 
 
@@ -117,6 +126,20 @@ def _session(proto: Any) -> Any:
 def _by_reference(model: Model, feeds: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Any]:
     from onnx.reference import ReferenceEvaluator
 
-    if model._session is None:
-        model._session = ReferenceEvaluator(model.proto(), new_ops=_classes(model.operators))
-    return dict(zip(outputs, model._session.run(list(outputs), dict(feeds)), strict=True))
+    session = _session_of_now(model, lambda: ReferenceEvaluator(model.proto(), new_ops=_classes(model.operators)))
+    return dict(zip(outputs, session.run(list(outputs), dict(feeds)), strict=True))
+
+
+def _session_of_now(model: Model, made: Callable[[], Any]) -> Any:
+    """Return a session with the numbers that the parameters have now: the one of the last call, if they are the same.
+
+    Arrays may be changed in place, so nothing but their bytes tells."""
+    digest = hashlib.blake2b(digest_size=16)
+    for value in model.model.graph.initializers.values():
+        if isinstance(value.const_value, ir.LazyTensor):
+            array = np.ascontiguousarray(value.const_value.numpy()).reshape(-1)
+            digest.update(repr(array.tolist()).encode() if array.dtype == object else array.view(np.uint8).data)
+    numbers = digest.digest()
+    if model._session is None or model._session[0] != numbers:
+        model._session = numbers, made()
+    return model._session[1]

@@ -169,11 +169,15 @@ def in_block(inner: Block | None) -> Context:
     return Context(_block, inner)
 
 
+@at_the_users_line
 def scope(name: str, class_name: str = "") -> Context:
     """Let nodes and parameters lie in the module `name` of the class `class_name` within a `with`.
 
     Scopes nest: `block2` and in it `conv1` give `block2.conv1`. The name of the whole model is empty. Lifting finds the
     modules and their classes by what is noted here."""
+    for text in (name, class_name):
+        if not isinstance(text, str):
+            raise BuildError(f"build.scope: {text!r} is no name: it must be a text.")
     return Context(_scopes, scopes().within(name, class_name))
 
 

@@ -13,6 +13,7 @@ import onnx_ir as ir
 from onnxlift.ir.graph.types import FLOATS, INTEGERS, ONNX_TYPE
 
 from .errors import BuildError, at_the_users_line, users_line
+from .mistaken import call_it
 from .state import FIXED, MADE, Made, next_order, scopes
 from .types import Array, Dtype, Size, ValueType, data_type, dtype_text, shape_from
 from .value import Value
@@ -92,6 +93,10 @@ def parameter(
     `make` gives its array. It is called when the numbers are needed, and again each time: so what the array is made of
     may still change after the model is built."""
     check_name(name)
+    if not callable(make):
+        raise BuildError(f"the parameter {name}: make is {_shown(make)}, and must be a function that gives its array.")
+    if not is_shape(shape):
+        raise BuildError(f"the shape of the parameter {name} is {shape!r}: write sizes, such as (64, 10).")
     element, sizes = data_type(dtype), tuple(int(size) for size in shape)
     path = f"{scopes().path}.{name}" if scopes().path else name
 
@@ -156,7 +161,7 @@ def tensor_from(given: Any, wanted: ir.DataType | None, what: str, *, beside: bo
     plain = not isinstance(given, np.ndarray | np.generic)
     if array.dtype.kind in "OUST":
         if array.size and not all(isinstance(each, str | bytes) for each in array.reshape(-1).tolist()):
-            raise BuildError(f"{what} is {_shown(given)}, which is neither a number nor an array.")
+            raise BuildError(f"{what} is {_shown(given)}, which is neither a number nor an array{call_it(given)}.")
         natural = ir.DataType.STRING
     elif plain:
         natural = _NATURAL.get(array.dtype.kind, ir.DataType.FLOAT)
@@ -221,7 +226,17 @@ def _shown(given: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
+def is_shape(given: Any) -> bool:
+    """Tell whether this can be the shape of a parameter: sizes that are numbers."""
+    return isinstance(given, list | tuple) and all(isinstance(size, int | np.integer) and size >= 0 for size in given)
+
+
 def check_name(name: Any) -> None:
     """Raise a BuildError unless this can be the name of a value."""
-    if not isinstance(name, str) or not name or not name.isprintable():
+    if not isinstance(name, str) or not name or not _is_unicode(name):
         raise BuildError(f"{name!r} cannot be a name: a name is a text that is not empty.")
+
+
+def _is_unicode(text: str) -> bool:
+    """Tell whether a text can be written to a file: it has no half of a pair of surrogates."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
+import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.shapes import shape_of
@@ -24,10 +25,15 @@ def _operator(name: str, *, reflected: bool = False) -> Callable[[Value, Any], V
     return apply
 
 
+def _short(given: Any) -> str:
+    return "array" if isinstance(given, np.ndarray) else repr(given)
+
+
 class Value:
     """A value of the model that is being built: it has a type and a name, and a number only when the model runs.
 
-    `==` and `!=` tell whether two handles are the same one, so that values can be keys: op.Equal compares numbers."""
+    `==` and `!=` tell whether two handles are the same one, so that values can be keys: op.Equal compares numbers, and
+    to compare with a number in Python is an error."""
 
     __slots__ = ("__weakref__", "_value")
     __array_ufunc__ = None  # let `array + value` come here
@@ -73,6 +79,22 @@ class Value:
     def type(self) -> ir.TypeProtocol | None:
         """The type as onnx-ir has it, which also tells sequences and optionals."""
         return self._value.type
+
+    if not TYPE_CHECKING:  # type checkers know by themselves what a value does not have
+
+        @at_the_users_line
+        def __getattr__(self, name):
+            from .mistaken import no_member
+
+            raise AttributeError(name) if name.startswith("_") else no_member(self, name)
+
+    @at_the_users_line
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, int | float | np.ndarray | np.generic):
+            raise BuildError(
+                f"{self!r} has no numbers until the model runs: compare with op.Equal(x, {_short(other)})."
+            )
+        return self is other
 
     def __repr__(self) -> str:
         return f"<{self.name}: {type_of(self._value)}>"

@@ -1,7 +1,7 @@
 """Weights in a safetensors file, as parameters: `weights = build.weights("model.safetensors")`.
 
 The numbers stay in the file until they are needed. Element types that safetensors does not have, such as int4, are
-stored as bytes; the header of the file tells what they are.
+stored as bytes; the header of the file tells what they are. It may hold texts as well.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def weights(path: str | os.PathLike[str]) -> Weights:
     """Return the weights in a safetensors file, as parameters by their names."""
     file = Path(path)
     try:
-        return Weights(file, _read(file))
+        return Weights(file, *_read(file))
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise BuildError(f"build.weights: {str(file)!r} is no file of weights that can be read: {error}.") from None
 
@@ -57,8 +57,8 @@ def weights(path: str | os.PathLike[str]) -> Weights:
 class Weights:
     """Weights by their names: `weights["head.bias"]`; within `build.scope("head")` also `weights("bias")`."""
 
-    def __init__(self, file: Path, tensors: dict[str, ir.ExternalTensor]) -> None:
-        self._file, self._tensors = file, tensors
+    def __init__(self, file: Path, tensors: dict[str, ir.ExternalTensor], texts: dict[str, str]) -> None:
+        self._file, self._tensors, self._texts = file, tensors, texts
         self._values: dict[str, Value] = {}
 
     def __len__(self) -> int:
@@ -95,15 +95,23 @@ class Weights:
         """Return the numbers of this name as an array; for attributes."""
         return np.asarray(self.tensor(name).numpy())
 
+    @at_the_users_line
+    def text(self, name: str) -> str:
+        """Return the text of this name in the metadata of the file."""
+        if name not in self._texts:
+            raise BuildError(f"there is no text {name!r} in {self._file.name}{nearest(name, self._texts)}")
+        return self._texts[name]
 
-def _read(file: Path) -> dict[str, ir.ExternalTensor]:
-    """Read the header of the file."""
+
+def _read(file: Path) -> tuple[dict[str, ir.ExternalTensor], dict[str, str]]:
+    """Read the header of the file: its tensors, and its texts."""
     with file.open("rb") as opened:
         length = int.from_bytes(opened.read(8), "little")
         if length > _LONGEST_HEADER:
             raise ValueError("its header is longer than any")
         header: dict[str, Any] = json.loads(opened.read(length))
-    told = json.loads(header.pop("__metadata__", {}).get(TYPES_KEY, "{}"))
+    texts = {str(key): str(text) for key, text in header.pop("__metadata__", {}).items()}
+    told = json.loads(texts.pop(TYPES_KEY, "{}"))
     found: dict[str, ir.ExternalTensor] = {}
     for name, entry in header.items():
         begin, end = entry["data_offsets"]
@@ -117,4 +125,4 @@ def _read(file: Path) -> dict[str, ir.ExternalTensor]:
             name=name,
             base_dir=file.absolute().parent,
         )
-    return found
+    return found, texts

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import safetensors
 from onnx import TensorProto, helper, numpy_helper, parser
 from typer.testing import CliRunner
 
@@ -219,12 +220,90 @@ def test_no_name_breaks_out(name: str, tmp_path: Path) -> None:
     assert report, report
 
 
+@pytest.mark.parametrize("name", ["__import__('os').abort()", "x", "build"])
+def test_a_reference_to_an_attribute_is_no_code(name: str) -> None:
+    model = parser.parse_model("""<ir_version: 10, opset_import: ["" : 20, "local" : 1]>
+        g (float[4] x) => (float[4] y) { y = local.Scaled<alpha = 0.5>(x) }
+        <opset_import: ["" : 20], domain: "local"> Scaled <alpha> (x) => (y) { y = Elu<alpha: float = @alpha>(x) }""")
+    assert onnxlift.build_script(model)
+    model.functions[0].node[0].attribute[0].ref_attr_name = name
+    with pytest.raises(OnnxLiftError, match="does not declare it"):
+        onnxlift.build_script(model)
+
+
 def test_the_script_runs_on_its_own(tmp_path: Path) -> None:
     onnx.save(layered(2), tmp_path / "net.onnx")
     result = CliRunner().invoke(app, ["build-script", str(tmp_path / "net.onnx"), "-o", str(tmp_path / "net_build.py")])
     assert result.exit_code == 0, result.output
     subprocess.run([sys.executable, "net_build.py"], cwd=tmp_path, check=True)
     assert onnxlift.diff(tmp_path / "net.onnx", tmp_path / "net_build.onnx")
+
+
+def test_a_function_returns_what_its_last_line_makes() -> None:
+    report = onnxlift.build_script(layered(3))
+    assert report, report
+    assert "        return x_1 + x\n" in report.source and '        return layer(x, "layer.2")\n' in report.source
+
+
+def test_sizes_are_called_sizes() -> None:
+    source = script(f"""{HEAD} g (float[n, m] x) => (float[k, 2] y, float[k, 2] z)
+        {{ s = Shape(x) i = Constant<value = int64[1] {{1}}>() j = Gather(s, i) t = Constant<value = int64[1] {{2}}>()
+           c = Concat<axis = 0>(j, t) d = Relu(x) y = Reshape(d, c) z = Reshape(x, c) }}""")
+    assert "sizes = op.Concat(op.Gather(op.Shape(x), [1]), [2], axis=0)" in source
+
+
+def test_an_output_that_nothing_reads_has_no_name() -> None:
+    source = script(f"""{HEAD} g (float[n, 4] x) => (int64[n, 1] index)
+        {{ k = Constant<value = int64[1] {{1}}>() unread, index = TopK(x, k) }}""")
+    assert "_, index = op.TopK(x, [1])" in source
+
+
+def test_functions_that_nothing_calls_are_left_out_and_told() -> None:
+    model = parser.parse_model("""<ir_version: 10, opset_import: ["" : 20, "local" : 1]>
+        g (float[4] x) => (float[4] y) { y = local.Outer(x) }
+        <opset_import: ["" : 20], domain: "local"> Inner (x) => (y) { y = Relu(x) }
+        <opset_import: ["" : 20, "local" : 1], domain: "local"> Outer (x) => (y) { y = local.Inner(x) }
+        <opset_import: ["" : 20, "local" : 1], domain: "local"> Spare (x) => (y) { y = local.Inner(x) }""")
+    report = onnxlift.build_script(model)
+    assert report and report.functions == 2
+    assert report.notes == ("nothing calls function local::Spare: it is left out",)
+
+
+def test_outputs_of_microsofts_operators_stay() -> None:
+    head = HEAD.replace("20]", '20, "com.microsoft" : 1]')
+    for outputs in ("d, a, b, c", "d"):
+        body = f"{{ {outputs} = com.microsoft.SkipLayerNormalization(x, x, w) y = Relu(d) }}"
+        source = script(f"{head} g (float[n, 2, 4] x, float[4] w) => (float[n, 2, 4] y) {body}")
+        assert ("outputs=4" in source) is ("a" in outputs)
+    model = parser.parse_model(f"{head} g (float[n, 2, 4] x, float[4] w) => (float[n, 2, 4] y) {body}")
+    model.graph.node[0].output.extend(["", "", ""])  # as ONNX Runtime writes what it leaves out
+    report = onnxlift.build_script(model)
+    assert report and "outputs=" not in report.source
+
+
+def test_names_of_pytorchs_operations_are_no_names() -> None:
+    model = parser.parse_model(f"{HEAD} g (float[n] x) => (float[n] y) {{ getitem_3 = Relu(x) y = Add(getitem_3, x) }}")
+    model.graph.node[0].metadata_props.add(key="pkg.torch.onnx.fx_node", value="%relu : [num_users=1] = ...")
+    report = onnxlift.build_script(model)
+    assert report and "getitem" not in report.source
+
+
+def test_long_texts_are_beside_the_script(tmp_path: Path) -> None:
+    model = layered(1)
+    model.metadata_props.add(key="licence", value="All rights reserved. " * 20)
+    model.graph.doc_string, model.doc_string = "x" * 201, "\u00e9" * 300
+    report = onnxlift.build_script(model)
+    assert report, report
+    assert (
+        'metadata={"licence": weights.text("licence")}' in report.source and 'doc=weights.text("doc")' in report.source
+    )
+    report.save(tmp_path / "net.py")
+    assert safetensors.safe_open(tmp_path / "net.safetensors", "np").metadata()["doc"] == "x" * 201
+    with pytest.raises(OnnxLiftError, match=r"no text 'licenc' in net.safetensors; did you mean licence\?"):
+        onnxlift.build.weights(tmp_path / "net.safetensors").text("licenc")
+    small = parser.parse_model(f"{HEAD} g (float[4] x) => (float[4] y) {{ y = Exp(x) }}")
+    small.doc_string = "x" * 300
+    assert "weights" not in onnxlift.build_script(small).source  # one file is better than two
 
 
 def test_the_same_model_gives_the_same_bytes(tmp_path: Path) -> None:

@@ -17,6 +17,10 @@ A layer makes nodes of ONNX when it is called with values. `load_state_dict` tak
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from onnxlift.build.mistaken import unknown
+
 from .activation import (
     CELU,
     ELU,
@@ -177,3 +181,8 @@ __all__ = [
     "TransformerEncoderLayer",
     "Unflatten",
 ]
+
+if not TYPE_CHECKING:  # type checkers know by themselves what is not there
+
+    def __getattr__(name):
+        raise unknown("nn", name, __all__)

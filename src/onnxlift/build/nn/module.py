@@ -25,6 +25,7 @@ from onnxlift.build.init import Initialiser
 from onnxlift.build.nodes import snake
 from onnxlift.build.types import Array, Dtype, dtype_text
 from onnxlift.build.value import Value
+from onnxlift.ir.graph.types import FLOATS
 
 from .naming import entered, joined, tree
 from .parameter import Buffer, Parameter, is_float
@@ -45,7 +46,10 @@ class Module:
         if not hasattr(self, "forward"):
             raise BuildError(f"{self.title()} has no forward, which says what it computes.")
         with entered(self):
-            return self.forward(*inputs, **named)
+            made = self.forward(*inputs, **named)
+        if made is None:
+            raise BuildError(f"forward of {self.title()} gives None: does it lack a return?")
+        return made
 
     @at_the_users_line
     def __setattr__(self, name: str, value: Any) -> None:
@@ -258,6 +262,12 @@ def own(module: Module, name: str, member: Module | Parameter) -> None:
 
 
 def _check_attribute(module: Module, name: str, value: Any) -> None:
+    held = vars(module).get(name)
+    if isinstance(held, Parameter) and value is not None and not isinstance(value, Module | Parameter):
+        raise BuildError(
+            f"{type(module).__name__}.{name} is a parameter, and is given {_shown(value)}: set its numbers, "
+            f"`.{name}.data = ...`, or give it an nn.Parameter."
+        )
     if "." in name or not name:
         raise BuildError(f"{name!r} cannot be the name of a member: it is part of a dotted name.")
     inner: Iterable[Any] = value.values() if isinstance(value, dict) else value
@@ -291,9 +301,8 @@ def check_input(module: Module, input: Value, axis: int, size: int, what: str, r
     weight = next((value for _, value in module.members() if isinstance(value, Parameter)), None)
     if weight is not None and input.dtype is not None and input.dtype != weight.dtype:
         given, ours = dtype_text(input.dtype), dtype_text(weight.dtype)
-        module.refuse(
-            f'its input is {told}, and its weights are {ours}: op.Cast(x, to="{ours}"), or module.to("{given}").'
-        )
+        other = f', or module.to("{given}")' if input.dtype in FLOATS else ""
+        module.refuse(f'its input is {told}, and its weights are {ours}: op.Cast(x, to="{ours}"){other}.')
 
 
 def positive(layer: str, **sizes: Any) -> None:

@@ -41,11 +41,11 @@ class Parameter(Value):
         init: Initialiser | None = None,
         name: str | None = None,
     ) -> None:
-        if isinstance(data, Value):
+        if isinstance(data, Value | str):
             raise BuildError(f"the parameter is made of {data!r}, and must be made of a shape or an array.")
         self._data: Array | None = None
         if isinstance(data, list | tuple):
-            if not all(isinstance(size, int | np.integer) and size >= 0 for size in data):
+            if not tensors.is_shape(data):
                 raise BuildError(f"the shape of the parameter is {data!r}: write sizes, such as (64, 10), or an array.")
             self._shape = tuple(int(size) for size in data)
             self._dtype = data_type(dtype or "float32")

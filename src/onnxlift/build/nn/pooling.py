@@ -27,6 +27,12 @@ class _Pool(Layer):
             )
         return input.rank != self.axes + 1
 
+    def _not_empty(self, made: Value, input: Value) -> Value:
+        """Return what was made, or raise a BuildError if the input has no room for a single window."""
+        if made.shape is not None and 0 in made.shape[-self.axes :] and 0 not in (input.shape or ()):
+            self.refuse(f"its input is {input!r}, which has no room for one window.")
+        return made
+
 
 class _MaxPool(_Pool):
     @at_the_users_line
@@ -60,7 +66,7 @@ class _MaxPool(_Pool):
             "ceil_mode": int(self.ceil_mode) or None,
         }
         if not self.return_indices:
-            return op.MaxPool(input, **given)
+            return self._not_empty(op.MaxPool(input, **given), input)
         made, places = op.MaxPool(input, outputs=2, **given)
         # ONNX counts places over all samples and channels, PyTorch in each channel.
         return made, places % op.ReduceProd(op.Shape(input)[2:], keepdims=0)
@@ -123,6 +129,7 @@ class _AvgPool(_Pool):
             ceil_mode=int(self.ceil_mode) or None,
             count_include_pad=int(self.count_include_pad or divisor is not None),
         )
+        made = self._not_empty(made, input)
         return made if divisor is None else made * (prod(self.kernel_size) / divisor)
 
 

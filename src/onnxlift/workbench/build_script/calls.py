@@ -298,9 +298,15 @@ def _without_end(inputs: Any) -> list[ir.Value | None]:
 
 
 def _outputs(node: ir.Node, signature: Signature) -> int:
-    """Return the number of outputs up to the last one that is used, at least as many as the operator has."""
+    """Return the number of outputs up to the last one that is used, at least as many as the operator has.
+
+    `diff` knows by ONNX's schemas which outputs may be left out; of other operators all that have a name stay."""
     count = len(node.outputs)
     if signature.several:
+        return count
+    if not onnx.defs.has(node.op_type, node.domain):
+        while count > max(signature.least, 1) and not node.outputs[count - 1].name:
+            count -= 1
         return count
     while count > max(signature.least, 1) and not _is_used(node.outputs[count - 1]):
         count -= 1

@@ -52,9 +52,13 @@ def in_order(functions: Mapping[ir.OperatorIdentifier, ir.Function]) -> Iterator
 
 
 class FunctionCalls(Calls):
-    """Writes the nodes of a function, where attributes of the function have names."""
+    """Writes the nodes of a function, where attributes of the function have names: those of its parameters."""
+
+    known: frozenset[str] = frozenset()
 
     def reference(self, name: str) -> str:
+        if name not in self.known:
+            raise OnnxLiftError(f"attribute {quote(name)} is referred to in a function that does not declare it.")
         return name
 
 
@@ -69,6 +73,7 @@ def function_lines(
         constants.note(node)
     opsets = {**model.opset_imports, **function.opset_imports}
     calls = FunctionCalls(constants, store.add, types_known=False)
+    calls.known = frozenset(function.attributes)
     reader = Reader(calls, opsets, callees)
     statements, kept = reader.statements(function.graph)
     taken = set(RESERVED | writer.taken | {text.partition(":")[0] for text in attributes})
@@ -107,6 +112,7 @@ class FunctionConstants(Constants):
     def named(self, graph: ir.Graph) -> list[ir.Value]:
         """Return the constants that stand in variables."""
         read = dict.fromkeys(value for node in all_nodes(graph) for value in node.inputs if value is not None)
+        read |= dict.fromkeys(graph.outputs)
         return [value for value in read if self.is_constant(value) and not self.is_inline(value)]
 
 

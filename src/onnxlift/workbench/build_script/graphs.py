@@ -189,10 +189,13 @@ class Reader:
         arguments: list[list[Part]] = [[body], ["[", *states, "]"], ["[", *elements, "]"]]
         for key, name, words in _SCAN:
             attribute = node.attributes.get(key)
-            numbers = [] if attribute is None else [int(each) for each in attribute.as_ints()]
-            if any(numbers):
-                texts = [quoted(("forward", "reverse")[each]) if words else str(each) for each in numbers]
-                arguments.append([f"{name}=[{', '.join(texts)}]"])
+            if attribute is None:
+                continue
+            numbers = [int(each) for each in attribute.as_ints()]
+            if not numbers:
+                return None  # build.scan takes one for each, or none at all
+            texts = [quoted(("forward", "reverse")[each]) if words else str(each) for each in numbers]
+            arguments.append([f"{name}=[{', '.join(texts)}]"])
         return Code(("build.scan(", *joined(arguments), ")"))
 
 
@@ -206,8 +209,9 @@ _SCAN = (
 
 
 def _made(node: ir.Node, code: Code, unpacks: bool, count: int) -> Statement:
+    none = not any(_is_used(value) for value in node.outputs)  # then the first one tells what is kept
     targets = tuple(
-        value if _is_used(value) or index == 0 else None for index, value in enumerate(node.outputs[:count])
+        value if _is_used(value) or (none and index == 0) else None for index, value in enumerate(node.outputs[:count])
     )
     return Statement(targets, code, node, path_of(node), unpacks)
 

@@ -1,9 +1,10 @@
 """Names of variables in one Python function of a script.
 
 1. What the author of the model called a value keeps that name: `attention_mask`, `logits`.
-2. A value that follows another, which nobody reads any more, goes on under its name: `x = op.Relu(x)`.
-3. What a module gives is called by the module; what an operator gives by what it is: `shape`, `probs`.
-4. All else is `x`.
+2. What is computed of a shape is called `size` or `sizes`.
+3. A value that follows another, which nobody reads any more, goes on under its name: `x = op.Relu(x)`.
+4. What an operator gives is called by what it is: `shape`, `probs`.
+5. All else is `x`.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ import re
 
 import onnx_ir as ir
 
+from onnxlift.ir.origin.metadata import FX_NODE
 from onnxlift.ir.origin.names import Naming, is_counted_operation, naming_of
 from onnxlift.lifting.code.identifiers import identifier, unique
 
 from .code import Statement
 
-RESERVED = frozenset({"build", "op", "np", "weights", "name", "build_model", "Path", "x_"})
+RESERVED = frozenset({"build", "op", "np", "weights", "name", "build_model", "Path", "x_", "abs", "object"})
+"""What scripts use under these names: modules, functions, and builtins of Python."""
+
 _BY_OPERATOR = {
     "Shape": "shape",
     "Size": "size",
@@ -45,12 +49,47 @@ _FLOW = "x"
 def told_name(value: ir.Value) -> str | None:
     """Return what the author of the model called a value, as an identifier; None if nobody did."""
     name = value.name or ""
+    node = value.producer()
+    if node is not None and FX_NODE in node.metadata_props and not value.is_graph_output():
+        return None  # PyTorch's exporter calls values by its own operations: `getitem_3`
     if not name or len(name) > 80 or naming_of(name) is not Naming.AUTHOR or is_counted_operation(name):
         return None
     if re.search(r"[/:]|_output_\d+$", name):
         return None
     word = identifier(re.split(r"[.]", name)[-1])
     return None if re.fullmatch(r"[a-z]?_?\d*|x_\d+", word) else word
+
+
+_OF_SIZES = frozenset("Gather Slice Squeeze Unsqueeze Reshape Cast Concat Mul Add Sub Div".split())
+"""Operators that give sizes if they are given sizes."""
+_FARTHEST = 6
+
+
+def size_word(value: ir.Value) -> str | None:
+    """Return `size` or `sizes` of what is computed of a Shape by arithmetic on whole numbers; None for all else."""
+    node = value.producer()
+    if value.dtype != ir.DataType.INT64 or value.shape is None or len(value.shape) > 1 or node is None:
+        return None
+    if node.domain or node.op_type not in _OF_SIZES:
+        return None
+    row = [value]
+    for _ in range(_FARTHEST):
+        makers = [maker for each in row if (maker := each.producer()) is not None and not maker.domain]
+        if any(maker.op_type in ("Shape", "Size") for maker in makers):
+            return "size" if len(value.shape) == 0 or value.shape == (1,) else "sizes"
+        makers = [maker for maker in makers if maker.op_type in _OF_SIZES]
+        row = [each for maker in makers for each in maker.inputs[:_FARTHEST] if each is not None][:_FARTHEST]
+    return None
+
+
+def kind_of(value: ir.Value) -> str | None:
+    """Return what a value is by the operators that make it, such as `shape`; None if they tell nothing."""
+    size = size_word(value)
+    if size is not None:
+        return size
+    node = value.producer()
+    found = _BY_OPERATOR.get(node.op_type) if node is not None and not node.domain else None
+    return None if found == _FLOW else found
 
 
 class Names:
@@ -78,14 +117,15 @@ class Names:
         until = last.get(value, now)
         if told is not None:
             return self.take(value, told, now, until)
+        kind = kind_of(value)
+        if kind in ("shape", "size", "sizes"):
+            return self.take(value, kind, now, until)
         first = next(statement.code.reads(), None)
-        node = statement.node
         if first is not None and first in self.of and last.get(first, -1) == now:
             name = self.of[first]
-            if re.fullmatch(r"x(_\d+)?", name):
+            if re.fullmatch(r"x(_\d+)?", name) and self.until[name] <= now:
                 return self.take(value, name, now, until)
-        by_operator = _BY_OPERATOR.get(node.op_type) if node is not None and not node.domain else None
-        return self.take(value, by_operator or _FLOW, now, until)
+        return self.take(value, kind or _FLOW, now, until)
 
 
 def word_of(label: str) -> str:

@@ -33,6 +33,8 @@ class BuildScriptReport:
     """The text of the script."""
     tensors: Mapping[str, ir.TensorProtocol] = field(repr=False)
     """The weights that it reads from the file beside it, by name."""
+    texts: Mapping[str, str] = field(repr=False)
+    """Long texts that it reads from there."""
     model: ir.Model = field(repr=False)
     """The model that the script is written for."""
     nodes: int = 0
@@ -95,7 +97,7 @@ class BuildScriptReport:
         path.write_text(self.source, encoding="utf-8")
         if not self.tensors:
             return [path]
-        return [path, write_safetensors(dict(self.tensors), path.with_suffix(".safetensors"), on_progress)]
+        return [path, write_safetensors(self.tensors, self.texts, path.with_suffix(".safetensors"), on_progress)]
 
     def to_bytes(self) -> bytes:
         """Return the script, if it needs no file beside it."""

@@ -20,6 +20,7 @@ from .code import INDENT_TEXT, Statement
 from .constants import Constants
 from .customs import Customs
 from .functions import function_lines, in_order
+from .gate import TAIL, WEIGHTS, check_script
 from .graphs import Callees, Reader
 from .literals import argument_text, quoted, type_text, typed_text
 from .names import RESERVED, Names
@@ -34,6 +35,7 @@ class Script:
 
     source: str
     tensors: Mapping[str, ir.TensorProtocol]
+    texts: Mapping[str, str]
     functions: int
     """The number of Python functions in it, for modules and functions of the model."""
 
@@ -92,8 +94,11 @@ class Scripting:
         modules = writer.module_functions(self.root)
         main = self._main(writer, kept, types)
         body = "\n".join([*self.customs.lines(), *functions, *modules, "", "", *main])
-        text = "\n".join([*self._head(body), body, "", "", *self._tail(), ""])
-        return Script(format_source(text), dict(self.store.tensors), len(writer.done.names) + len(self._ordered))
+        text = format_source("\n".join([*self._head(body), body, "", "", TAIL, ""]))
+        check_script(text)
+        return Script(
+            text, dict(self.store.tensors), dict(self.store.texts), len(writer.done.names) + len(self._ordered)
+        )
 
     # weights
 
@@ -165,14 +170,8 @@ class Scripting:
         lines += ["from onnxlift import build"]
         lines += ["from onnxlift.build import op", ""] if "op." in body else [""]
         if self.store.tensors:
-            lines += ['weights = build.weights(Path(__file__).with_suffix(".safetensors"))', ""]
+            lines += [WEIGHTS, ""]
         return lines
-
-    def _tail(self) -> list[str]:
-        return [
-            'if __name__ == "__main__":',
-            f'{INDENT_TEXT}build_model().save(Path(__file__).with_suffix(".onnx"), force=True)',
-        ]
 
     def _main(self, writer: Writer, kept: list[ir.Value], types: Mapping[str, onnx.TypeProto]) -> list[str]:
         graph = self.model.graph
@@ -183,8 +182,7 @@ class Scripting:
             inputs.append(f"{name} = {self._input(value)}")
         entering = [names.of[value] for value in graph.inputs]
         body = Body(writer, self.root, names, self.constants)
-        lines = body.lines(self.root.items, [*graph.outputs, *kept, *graph.inputs])
-        lines.pop()
+        lines = body.lines(self.root.items, [*graph.outputs, *kept, *graph.inputs], returns=False)
         texts = [self._output_text(value, body) for value in graph.outputs]
         outputs = [f"{quoted(value.name or '')}: {text}" for value, text in zip(graph.outputs, texts, strict=True)]
         arguments = [f"[{', '.join(entering)}]", f"{{{', '.join(outputs)}}}"]
@@ -233,8 +231,8 @@ class Scripting:
         model, graph = self.model, self.model.graph
         found = [f"ir_version={model.ir_version}"]
         found += [f"name={quoted(graph.name)}"] if graph.name and graph.name != "model" else []
-        found += [f"doc={quoted(graph.doc_string)}"] if graph.doc_string else []
-        found += [f"metadata={_texts(model.metadata_props)}"] if model.metadata_props else []
+        found += [f"doc={self.store.text('doc', graph.doc_string)}"] if graph.doc_string else []
+        found += [f"metadata={self._texts(model.metadata_props)}"] if model.metadata_props else []
         read = {value for node in all_nodes(graph) for value in node.inputs} | set(graph.outputs)
         if any(value not in read for value in graph.inputs):
             found.append("unused_inputs=True")
@@ -254,15 +252,18 @@ class Scripting:
             ("domain", model.domain),
             ("doc", model.doc_string),
         ):
-            found += [f"{name}={quoted(text)}"] if text else []
+            found += [f"{name}={self.store.text(f'header.{name}', text)}"] if text else []
         found += [f"version={model.model_version}"] if model.model_version else []
         if model.graph.metadata_props:
-            found.append(f"graph_metadata={_texts(model.graph.metadata_props)}")
+            found.append(f"graph_metadata={self._texts(model.graph.metadata_props)}")
         used = {node.domain for region in regions(model) if region.function is None for node in region.graph}
         others = {domain: version for domain, version in model.opset_imports.items() if domain not in used}
         if others or "" not in model.opset_imports:
             found.append(f"imports={{{', '.join(f'{quoted(key)}: {value}' for key, value in others.items())}}}")
         return found
+
+    def _texts(self, props: Mapping[str, str]) -> str:
+        return f"{{{', '.join(f'{quoted(key)}: {self.store.text(key, value)}' for key, value in props.items())}}}"
 
     def _least_inputs(self) -> dict[ir.Function, int]:
         """Return how many inputs every call of a function gives."""
@@ -274,10 +275,6 @@ class Scripting:
                     count = len(node.inputs)
                     found[function] = min(found.get(function, count), count)
         return found
-
-
-def _texts(props: Mapping[str, str]) -> str:
-    return f"{{{', '.join(f'{quoted(key)}: {quoted(value)}' for key, value in props.items())}}}"
 
 
 def _variable(name: str, default: str) -> str:

@@ -1,8 +1,8 @@
 """`build_script`: the Python of `onnxlift.build` that makes a model again.
 
-    reading ─▶ inference ─▶ calls ─▶ modules ─▶ names ─▶ text ─▶ run it ─▶ diff with the model
+    reading ─▶ inference ─▶ calls ─▶ modules ─▶ names ─▶ text ─▶ gate ─▶ run it ─▶ diff with the model
 
-The script is run in this process: it holds nothing but calls of the builder, of variables and literals.
+The script is run in this process: the gate holds that it is nothing but calls of the builder, variables and literals.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import onnx_ir as ir
 from onnxlift.build import BuildError, Model
 from onnxlift.collector import collector_paused
 from onnxlift.errors import OnnxLiftError
+from onnxlift.ir.graph.functions import function_title
 from onnxlift.ir.graph.interface import interface_of
 from onnxlift.ir.graph.walk import all_nodes
 from onnxlift.ir.inference.infer import infer
@@ -41,28 +42,51 @@ def build_script(source: Any, *, verify: bool = True) -> BuildScriptReport:
         given = unwrapped(source)
         given = given.read() if hasattr(given, "read") else given
         model = open_model(given)
+        dropped = drop_uncalled(model)
         infer(model)
         name = name_of(given, model)
         with tempfile.TemporaryDirectory(prefix="onnxlift-") as folder:
             path = Path(folder) / "model_build.py"
             script = Scripting(model, name).script({})
             if script.tensors:
-                write_safetensors(dict(script.tensors), path.with_suffix(".safetensors"))
+                write_safetensors(script.tensors, script.texts, path.with_suffix(".safetensors"))
             built = run_script(script, path, name)
             types = types_to_declare(model, built.model)
             if types:
                 script = Scripting(model, name).script(types)
                 built = run_script(script, path, name)
-            difference = diff(given, built.model) if verify else None
+            compared = given
+            if dropped:
+                compared = open_model(given)
+                drop_uncalled(compared)
+            difference = diff(compared, built.model) if verify else None
         return BuildScriptReport(
             name,
             script.source,
             script.tensors,
+            script.texts,
             model,
             nodes=sum(1 for _ in all_nodes(model.graph)),
             functions=script.functions,
             difference=difference,
+            notes=tuple(f"nothing calls function {title}: it is left out" for title in dropped),
         )
+
+
+def drop_uncalled(model: ir.Model) -> list[str]:
+    """Take away the functions that nothing calls, which a program has no way to make; return their names."""
+    called: set[ir.OperatorIdentifier] = set()
+    waiting = [model.graph]
+    while waiting:
+        for node in all_nodes(waiting.pop()):
+            key = node.op_identifier()
+            if key in model.functions and key not in called:
+                called.add(key)
+                waiting.append(model.functions[key].graph)
+    dropped = [key for key in model.functions if key not in called]
+    for key in dropped:
+        del model.functions[key]
+    return [function_title(key) for key in dropped]
 
 
 def run_script(script: Script, path: Path, name: str) -> Model:

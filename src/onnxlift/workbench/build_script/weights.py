@@ -6,7 +6,7 @@ Tensors go from the model's file to the new one, a few at a time, so that memory
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import onnx_ir as ir
@@ -15,10 +15,12 @@ from onnxlift.build.weights import NAMES, TYPES_KEY
 from onnxlift.ir.origin.names import Naming, naming_of
 from onnxlift.lifting.code.identifiers import unique
 
-from .literals import shape_of
+from .literals import quoted, shape_of
 
 Progress = Callable[[int, int], None]
 LONGEST_KEY = 200
+LONGEST_TEXT = 200
+"""Longer texts are in the metadata of the file of weights, where there is one."""
 
 _ROLES = {
     ("Conv", 1): "weight",
@@ -53,6 +55,7 @@ class WeightStore:
 
     def __init__(self, taken: set[str]) -> None:
         self.tensors: dict[str, ir.TensorProtocol] = {}
+        self.texts: dict[str, str] = {}
         self.keys: dict[ir.Value, str] = {}
         self._taken = taken
 
@@ -62,6 +65,14 @@ class WeightStore:
         self._taken.add(found)
         self.tensors[found] = tensor
         return found
+
+    def text(self, key: str, text: str) -> str:
+        """Return what stands for a text in the script: a long one is in the file of weights, if there is one."""
+        if len(text) <= LONGEST_TEXT or not self.tensors or not text.isascii():
+            return quoted(text)
+        found = unique(_clean(key), {*self.texts, TYPES_KEY})
+        self.texts[found] = text
+        return f"weights.text({quoted(found)})"
 
     def name(self, value: ir.Value, tensor: ir.TensorProtocol, module: str, path: str) -> None:
         """Choose the name of a weight: that of the file if it lies in the module `module` that holds it, else its role.
@@ -91,16 +102,22 @@ def _clean(key: str) -> str:
     return "weight" if text == "__metadata__" else text
 
 
-def write_safetensors(tensors: dict[str, ir.TensorProtocol], path: Path, on_progress: Progress | None = None) -> Path:
-    """Write the tensors to a file, one after the other."""
-    header: dict[str, object] = {}
+def write_safetensors(
+    tensors: Mapping[str, ir.TensorProtocol],
+    texts: Mapping[str, str],
+    path: Path,
+    on_progress: Progress | None = None,
+) -> Path:
+    """Write the tensors to a file, one after the other, and the texts to its metadata."""
+    metadata = dict(texts)
     told = {
         name: [tensor.dtype.name, list(shape_of(tensor))]
         for name, tensor in tensors.items()
         if tensor.dtype not in NAMES
     }
     if told:
-        header["__metadata__"] = {TYPES_KEY: json.dumps(told)}
+        metadata[TYPES_KEY] = json.dumps(told)
+    header: dict[str, object] = {"__metadata__": metadata} if metadata else {}
     # The widest types first, so that every tensor begins at a multiple of its element size.
     ordered = sorted(tensors.items(), key=lambda item: -item[1].dtype.itemsize)
     end = 0

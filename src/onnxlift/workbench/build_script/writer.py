@@ -14,7 +14,7 @@ from .blocks import Block
 from .code import ATOM, TERNARY, Code, LocalFunction, Part, Read, Statement
 from .constants import Constants
 from .literals import quoted, typed_text
-from .names import Names, told_name, word_of
+from .names import Names, kind_of, told_name, word_of
 from .paths import class_of, steps
 
 LONGEST_INLINED = 60
@@ -51,6 +51,7 @@ class Writer:
         labels: dict[int, set[str]] = {}
         for block in blocks:
             labels.setdefault(block.kind, set()).add(block.label)
+        self.counts = Counter(block.kind for block in blocks)
         self._name_functions(blocks, labels)
         lines: list[str] = []
         for block in blocks:
@@ -71,7 +72,7 @@ class Writer:
     def _module(self, block: Block) -> list[str]:
         labelled = self.done.labelled[block.kind]
         body = Body(self, block, Names(self.taken), self.constants)
-        parameters = body.parameters(block.inputs)
+        parameters = body.parameters(block.inputs, shared=self.counts[block.kind] > 1)
         if labelled:
             parameters.append("name")
         node = _first_node(block)
@@ -113,31 +114,50 @@ class Body:
         self.constants = constants
         self.inlined: dict[ir.Value, Code] = {}
 
-    def parameters(self, values: Iterable[ir.Value]) -> list[str]:
-        """Name the values that a function takes."""
-        values = list(values)
+    def parameters(self, values: Iterable[ir.Value], *, shared: bool) -> list[str]:
+        """Name the values that a function takes: by what they are, if it is called with several."""
         found: list[str] = []
         for value in values:
-            wanted = told_name(value) or ("x" if not found else "other")
+            wanted = (None if shared else told_name(value)) or kind_of(value) or ("other" if "x" in found else "x")
             found.append(self.names.take(value, wanted, -1, 10**9))
         # What is read for the last time may give its name to what follows: the true ends are set in `lines`.
         return found
 
     def lines(
-        self, items: Sequence[Statement | Block], results: Sequence[ir.Value], kept: Sequence[ir.Value] = ()
+        self,
+        items: Sequence[Statement | Block],
+        results: Sequence[ir.Value],
+        kept: Sequence[ir.Value] = (),
+        *,
+        returns: bool = True,
     ) -> list[str]:
         """Return the statements, and what the function returns."""
         left = self._inline(list(items), {*results, *kept})
+        if returns and not kept and left and self._is_only_result(left, results):
+            last_one = left.pop()
+            assert isinstance(last_one, Statement)
+            self.inlined[results[0]] = last_one.code
         last = self._last_reads(left, [*results, *kept])
         for value, name in self.names.of.items():
             self.names.until[name] = last.get(value, -1)
         found: list[str] = []
+        ending = left.pop() if returns and not kept and left and _gives(left[-1], results) else None
         for now, item in enumerate(left):
             found += self._block(item, now, last) if isinstance(item, Block) else self._statement(item, now, last)
         if kept:
             found.append(f"build.keep({', '.join(map(self.text, kept))})")
-        found.append(f"return {', '.join(map(self.text, results))}")
+        if isinstance(ending, Block):
+            found.append(f"return {self._call(ending)}")
+        elif returns:
+            found.append(f"return {', '.join(map(self.text, results))}")
         return found
+
+    def _is_only_result(self, items: Sequence[Statement | Block], results: Sequence[ir.Value]) -> bool:
+        """Tell whether the last statement makes the only result, which can be returned as it is written."""
+        last = items[-1]
+        if not isinstance(last, Statement) or last.unpacks or last.functions or len(results) != 1:
+            return False
+        return last.targets == (results[0],) and not any(results[0] in self._reads(item) for item in items)
 
     def _reads(self, item: Statement | Block) -> list[ir.Value]:
         return item.inputs if isinstance(item, Block) else item.reads()
@@ -194,16 +214,14 @@ class Body:
 
     def _last_reads(self, items: Sequence[Statement | Block], results: Sequence[ir.Value]) -> dict[ir.Value, int]:
         last: dict[ir.Value, int] = {}
-        for now, item in enumerate(items):
-            waiting = list(self._reads(item))
+        for now, read in enumerate([*map(self._reads, items), results]):
+            waiting = list(read)
             while waiting:
                 value = waiting.pop()
                 if value in self.inlined:
                     waiting.extend(self.inlined[value].reads())
                 else:
                     last[value] = now
-        for value in results:
-            last[value] = len(items)
         return last
 
     # text
@@ -256,12 +274,15 @@ class Body:
         return [f"def {name}({', '.join(found)}):", *(f"{INDENT}{line}" for line in lines), ""]
 
     def _block(self, block: Block, now: int, last: dict[ir.Value, int]) -> list[str]:
+        call = self._call(block)
+        targets = [self._block_result(block, value, now, last) for value in block.outputs]
+        return [f"{', '.join(targets)} = {call}" if targets else call]
+
+    def _call(self, block: Block) -> str:
         arguments = [self.text(value) for value in block.inputs]
         if self.writer.done.labelled[block.kind]:
             arguments.append(quoted(block.label))
-        call = f"{self.writer.done.names[block.kind]}({', '.join(arguments)})"
-        targets = [self._block_result(block, value, now, last) for value in block.outputs]
-        return [f"{', '.join(targets)} = {call}" if targets else call]
+        return f"{self.writer.done.names[block.kind]}({', '.join(arguments)})"
 
     def _block_result(self, block: Block, value: ir.Value, now: int, last: dict[ir.Value, int]) -> str:
         told = told_name(value)
@@ -270,7 +291,8 @@ class Body:
             return self.names.take(value, told, now, until)
         for read in block.inputs:
             name = self.names.of.get(read)
-            if name is not None and name.startswith("x") and last.get(read, -1) <= now:
+            is_free = name is not None and last.get(read, -1) <= now and self.names.until.get(name, -1) <= now
+            if is_free and name is not None and name.startswith("x"):
                 return self.names.take(value, name, now, until)
         return self.names.take(value, "x", now, until)
 
@@ -286,6 +308,11 @@ class InnerBody(Body):
         if value in self.names.of or value in self.inlined:
             return super().text(value, strength)
         return self._around.text(value, max(strength, ATOM) if value in self._around.inlined else strength)
+
+
+def _gives(item: Statement | Block, results: Sequence[ir.Value]) -> bool:
+    """Tell whether a module gives exactly these results, so that its call can be returned."""
+    return isinstance(item, Block) and bool(results) and item.outputs == list(results)
 
 
 def _first_node(block: Block) -> ir.Node | None:

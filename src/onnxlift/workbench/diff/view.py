@@ -234,6 +234,9 @@ def _outputs(node: ir.Node, opset: int) -> tuple[ir.Value, ...]:
     formal = schema.outputs if schema is not None else ()
     optional = onnx.defs.OpSchema.FormalParameterOption.Optional
     while outputs and not outputs[-1].uses() and not outputs[-1].is_graph_output():
+        if not outputs[-1].name:  # a place that is left empty
+            outputs = outputs[:-1]
+            continue
         if len(outputs) > len(formal) or formal[len(outputs) - 1].option != optional:
             break
         outputs = outputs[:-1]

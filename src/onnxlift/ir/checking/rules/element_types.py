@@ -63,7 +63,8 @@ def loops_keep_the_types_of_their_values(n: Subject) -> Iterable[str]:
     for entering, leaving in zip(graph.inputs[2 * skipped :][: _carried(n)], graph.outputs[skipped:], strict=False):
         before, after = type_text(entering), type_text(leaving)
         if before is not None and after is not None and _content(before) != _content(after):
-            yield f"its value {entering.name} enters an iteration as {_said(before)} and leaves it as {_said(after)}."
+            said = f"enters an iteration as {_said(before)} and leaves it as {_said(after)}"
+            yield f"its value {entering.name} {said}: both must be of one type."
 
 
 @rule("OL049", "loop-results", "Loop", "Scan", typed=True)

@@ -39,7 +39,7 @@ def functions(source: str) -> dict[str, ast.FunctionDef]:
 
 def test_a_long_forward_has_methods_and_computes_the_same() -> None:
     g, y = long_chain()
-    lifted = g.lift(y, flat=True)  # compares with the reference
+    lifted = g.lift(y, structure="flat")  # compares with the reference
     found = functions(lifted.source)
     assert [*found] == ["stem", "head", "forward"]
     assert ast.unparse(found["forward"].body) == "x = self.stem(x)\nreturn self.head(x)"  # type: ignore[call-overload]
@@ -48,33 +48,33 @@ def test_a_long_forward_has_methods_and_computes_the_same() -> None:
 
 def test_several_stages_stand_between_stem_and_head() -> None:
     g, y = long_chain(150)
-    found = functions(g.lift(y, flat=True).source)
+    found = functions(g.lift(y, structure="flat").source)
     assert [*found] == ["stem", "stage1", "stage2", "head", "forward"]
 
 
 def test_a_forward_that_can_be_read_stays_whole() -> None:
     g, y = long_chain(LONGEST // 2)
-    assert [*functions(g.lift(y, flat=True).source)] == ["forward"]
+    assert [*functions(g.lift(y, structure="flat").source)] == ["forward"]
 
 
 def test_very_many_methods_are_called_by_methods() -> None:
     g, y = long_chain(1800)
-    found = functions(g.lift(y, flat=True).source)
+    found = functions(g.lift(y, structure="flat").source)
     assert max(len(function.body) for function in found.values()) <= LONGEST
     assert {"stem", "part1", "head"} <= found.keys()
 
 
 def test_the_step_can_be_skipped() -> None:
     g, y = long_chain()
-    assert [*functions(g.lift(y, flat=True, skip_passes=["methods"]).source)] == ["forward"]
+    assert [*functions(g.lift(y, structure="flat", skip_passes=["methods"]).source)] == ["forward"]
 
 
 def test_nothing_else_changes() -> None:
     g, y = long_chain()
     model = g.model(y)
-    divided, whole = (onnxlift.lift(model, flat=True, skip_passes=skipped) for skipped in ([], ["methods"]))
+    divided, whole = (onnxlift.lift(model, structure="flat", skip_passes=skipped) for skipped in ([], ["methods"]))
     assert [*divided.state_dict] == [*whole.state_dict]
-    assert divided.source == onnxlift.lift(model, flat=True).source
+    assert divided.source == onnxlift.lift(model, structure="flat").source
     assert computed(whole) == [line for line in computed(divided) if not line.startswith("self.")]
 
 
@@ -91,7 +91,7 @@ def test_a_cut_is_where_few_values_cross() -> None:
     branches = [residual(g, x, 6, 100 * i) for i in range(1, 4)]
     x = residual(g, g.node("Concat", *branches, axis=1), 0)
     x = residual(g, g.linear(x, "mix", 12), 20, 500)
-    for function in functions(g.lift(x, flat=True).source).values():
+    for function in functions(g.lift(x, structure="flat").source).values():
         assert len(function.args.args) <= 3, ast.unparse(function)
 
 
@@ -107,7 +107,7 @@ def test_what_crosses_is_handed_on_with_its_type() -> None:
         axis=0,
     )
     y = g.node("Add", g.node("Reshape", y, shape), g.node("Reshape", x, shape))
-    found = functions(g.lift(y, flat=True).source)
+    found = functions(g.lift(y, structure="flat").source)
     head = next(function for name, function in found.items() if name == "head")
     assert all(argument.annotation is not None for argument in head.args.args[1:])
     assert ast.unparse(found["forward"]).count("self.head(") == 1
@@ -116,14 +116,14 @@ def test_what_crosses_is_handed_on_with_its_type() -> None:
 def test_methods_do_not_take_the_name_of_a_member() -> None:
     g = Graph()
     x = residual(g, g.linear(g.input("x", "n", 4), "stem"), 60)
-    found = functions(g.lift(g.linear(x, "head"), flat=True).source)
+    found = functions(g.lift(g.linear(x, "head"), structure="flat").source)
     assert not {"stem", "head"} & found.keys() and len(found) == 3
 
 
 def test_the_source_map_finds_the_lines_in_methods() -> None:
     g, y = long_chain()
     g.nodes[0].name, g.nodes[-1].name = "first", "last"
-    lifted = g.lift(y, flat=True)
+    lifted = g.lift(y, structure="flat")
     lines = lifted.source.splitlines()
     inside, call = lifted.source_map.lines_of("first")[:2]
     assert "self.fc0" in lines[inside - 1] and "self.stem(" in lines[call - 1]
@@ -132,7 +132,7 @@ def test_the_source_map_finds_the_lines_in_methods() -> None:
 
 def test_explain_knows_methods_and_where_variables_are() -> None:
     g, y = long_chain()
-    lifted = g.lift(y, flat=True)
+    lifted = g.lift(y, structure="flat")
     (thing,) = lifted.explain("stem").things
     assert (thing.kind, thing.where, thing.name.why) == ("method", "Small", "it comes first")
     assert {thing.where for thing in lifted.explain("x").things} <= {"Small.forward", "Small.stem", "Small.head"}
@@ -149,7 +149,7 @@ def test_values_in_methods_are_traced() -> None:
 
 def test_a_divided_forward_compiles_and_exports() -> None:
     g, y = long_chain()
-    module, x = g.lift(y, flat=True).module(), torch.randn(3, 4)
+    module, x = g.lift(y, structure="flat").module(), torch.randn(3, 4)
     program = torch.export.export(module, (x,), dynamic_shapes=({0: torch.export.Dim("n", min=2)},))
     compiled = torch.compile(module, backend="eager", fullgraph=True)
     torch.testing.assert_close(program.module()(torch.ones(5, 4)), module(torch.ones(5, 4)))
@@ -262,6 +262,6 @@ def test_what_division_does_not_help_stays_whole() -> None:
     x = g.input("x", "n", 4)
     lines = [residual(g, g.node("Sin", x), 1, i) for i in range(30)]
     ends = [g.node("Mul", line, g.node("Cos", line)) for line in lines]
-    lifted = g.lift(g.node("Sum", *ends, *lines), flat=True)
+    lifted = g.lift(g.node("Sum", *ends, *lines), structure="flat")
     found = functions(lifted.source)
     assert [*found] == ["forward"] and len(found["forward"].body) > LONGEST, lifted.source

@@ -241,7 +241,7 @@ def test_a_weight_that_a_loop_carries_unchanged_is_read_where_it_is_used() -> No
             }>
         }"""
     )
-    lifted = onnxlift.lift(model, name="rounds", flat=True)
+    lifted = onnxlift.lift(model, name="rounds", structure="flat")
     x = np.random.default_rng(0).standard_normal((2, 2)).astype(np.float32)
     compare(lifted, model, {"x": x, "trips": np.array(3), "go": np.array(True)})
     loop = lifted.source.index("for ", lifted.source.index("def forward"))

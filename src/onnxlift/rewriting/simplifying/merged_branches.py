@@ -195,12 +195,18 @@ class _Pairing:
         self._keep(kept[::-1])
 
     def _drop_undecidable(self) -> None:
-        """Drop pairs that read something else in each branch which no If should decide."""
+        """Drop pairs that read something else in each branch which no If should decide. Nothing is decided only to ask
+        for its size."""
+        decided = {
+            values
+            for one, other in self.pairs.items()
+            if one.op_type not in ("Shape", "Size")
+            for values in zip(one.inputs, other.inputs, strict=True)
+            if _is_decidable(*values)
+        }
         kept: dict[ir.Node, ir.Node] = {}
         for one, other in self.pairs.items():
-            inputs = zip(one.inputs, other.inputs, strict=True)
-            asks = one.op_type in ("Shape", "Size")
-            if all(_is_same(a, b, kept) or (_is_decidable(a, b) and not asks) for a, b in inputs):
+            if all(_is_same(*v, kept) or v in decided for v in zip(one.inputs, other.inputs, strict=True)):
                 kept[one] = other
         self._keep(kept.items())
 

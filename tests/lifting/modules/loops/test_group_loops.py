@@ -193,3 +193,32 @@ def test_two_values_of_its_own_are_no_loop() -> None:
         outputs.append(g.node("Max", step(g, x, f"heads.{i}"), y, name=f"/Max_{i}"))
     text = code(g.lift(g.node("Cos", g.node("Concat", *outputs, axis=1, name="/Concat"), name="/Cos")))
     assert "zip(" not in text and "self.heads[1](" in text, text
+
+
+def cached(*, in_turns: bool) -> str:
+    """A decoder whose layers each read keys and values of the past, and give those of now."""
+    g = Graph()
+    x = g.input("x", "n", 4)
+    keys: list[str] = []
+    values: list[str] = []
+    for i in range(3):
+        past = [g.input(f"past_key_values.{i}.{kind}", "n", 4) for kind in ("key", "value")]
+        joined = [
+            g.node("Add", step(g, x, f"layers.{i}.{word}"), old, name="/Add", output=f"present.{i}.{word}")
+            for word, old in zip(("key", "value"), past, strict=True)
+        ]
+        keys.append(joined[0])
+        values.append(joined[1])
+        x = g.node("Sub", x, g.node("Mul", *joined, name="/Mul"), name="/Sub")
+    turns = [each for pair in zip(keys, values, strict=True) for each in pair]
+    return code(g.lift(g.node("Cos", x, name="/Cos"), *(turns if in_turns else [*keys, *values])))
+
+
+def test_results_that_take_turns_are_collected() -> None:
+    text = cached(in_turns=True)
+    assert "for layer, past_key_values_key, past_key_values_value in zip(" in " ".join(text.split()), text
+    assert "outputs.extend((" in text and "*outputs" in text and "layers[" not in text, text
+
+
+def test_results_in_another_order_are_no_loop() -> None:
+    assert "layers[0]" in cached(in_turns=False)

@@ -141,7 +141,8 @@ class _EntryLoop:
         is_alone = not (self.iterations.width and others) and not (
             self.changes.growing and (others or self.iterations.width)
         )
-        return is_alone and len(self.given) < 2 and len(self.lists) == len(self.changes.collected)
+        are_named = all(in_common(values) for values in self.changes.given.values())
+        return is_alone and (len(self.given) < 2 or are_named)
 
     def statements(self, texts: Mapping[object, str]) -> list[Statement]:
         iterations, changes = self.iterations, self.changes
@@ -165,9 +166,13 @@ class _EntryLoop:
             outputs = self.lists[collected.display]
             initial = self._initial(collected)
             starts.append(Assign([outputs], Display([substitute(item, self._piece) for item in initial], "[]")))
-            body.append(Evaluate(Call(Attribute(outputs, "append"), [_read(collected.value)], {}), origin=[]))
+            values = [_read(value) for value in collected.values]
+            more = Call(Attribute(outputs, "append"), values, {})
+            if len(values) > 1:
+                more = Call(Attribute(outputs, "extend"), [Display(values, "()")], {})
+            body.append(Evaluate(more, origin=[]))
             joined[collected.display] = self._joined(collected, initial)
-            self.module.of_iterations.add(collected.value)
+            self.module.of_iterations.update(collected.values)
         starts += [Assign([Ref(new)], substitute(_read(old), self._piece)) for new, old in changes.carried.values()]
         loop = ForLoop([*items], entries, Block(body), origin=origin)
         return [*before, *starts, loop, *(self._outside(statement, joined) for statement in iterations.after)]
@@ -247,6 +252,9 @@ class _EntryLoop:
         if self.changes.carried or len(self.changes.collected) != 1:
             return None
         (collected,) = self.changes.collected
+        if len(collected.values) != 1:
+            return None
+        (result,) = collected.values
         inside = Counter(key for statement in body for key in variables_read(statement))
         outside = Counter(key for statement in self.iterations.after for key in variables_read(statement))
         values: dict[object, Expr] = {}
@@ -254,10 +262,10 @@ class _EntryLoop:
             if not isinstance(statement, Assign) or len(statement.targets) != 1:
                 return None
             key = variable(statement.targets[0])
-            if (inside[key], outside[key]) != ((0, 1) if key is collected.value else (1, 0)):
+            if (inside[key], outside[key]) != ((0, 1) if key is result else (1, 0)):
                 return None
             values[key] = substitute(statement.expr, lambda e: values.get(variable(e)) if isinstance(e, Ref) else None)
-        return values[collected.value]
+        return values[result]
 
     def _initial(self, collected: Collected) -> Sequence[Expr]:
         """Return the items that the list begins with: those that are joined before the results of the iterations, if
@@ -271,7 +279,7 @@ class _EntryLoop:
     def _joined(self, collected: Collected, initial: Sequence[Expr]) -> Expr:
         """Return the expression that replaces a list of tensors. The `initial` ones are already in the new list."""
         display, outputs = collected.display, self.lists[collected.display]
-        first, end = collected.first, collected.first + len(self.iterations.groups)
+        first, end = collected.first, collected.first + len(self.iterations.groups) * len(collected.values)
         items = [substitute(item, self._piece) for item in display._items]
         before, after = items[len(initial) : first], items[end:]
         is_returned = any(

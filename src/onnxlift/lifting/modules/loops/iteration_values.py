@@ -6,7 +6,8 @@
 3. A part of a tensor that was cut, `a, b, c = x.chunk(3)`, if each iteration reads the next part.
 4. A number in brackets that grows regularly: `x[:, 0]`, `x[:, 1]`.
 5. One of several values from before all iterations, if each iteration reads another one: the levels of a pyramid.
-6. Results that are joined, all of them in their order: `torch.cat((a, b, c), 1)`, or returned.
+6. Results that are joined, all of them in their order: `torch.cat((a, b, c), 1)`, or returned. Several results may take
+   turns: `key0, value0, key1, value1`.
 
 All other values that are read are the same in all iterations. Only the next iteration reads the results of an
 iteration, except for those of the last one. Numbers must also be written alike in every instance of the class: `texts`
@@ -60,10 +61,10 @@ class Cut:
 
 @dataclass
 class Collected:
-    """Results of all iterations that are joined: `torch.cat((a, b, c))`. `value` is the result of the last iteration,
-    an item of `display`. `first` is the place of the first iteration's result there."""
+    """Results of all iterations that are joined: `torch.cat((a, b, c))`. `values` are the results of the last
+    iteration, items of `display`. `first` is the place of the first iteration's first result there."""
 
-    value: object
+    values: Sequence[object]
     display: Display
     first: int
 
@@ -276,15 +277,20 @@ def _collect(iterations: Iterations, results: Sequence[Sequence[object]], change
     used = Counter(key for statement in iterations.after for key in variables_read(statement))
     displays = [display for statement in iterations.after for display in _joined(statement)]
     place = {variable(item): (display, i) for display in displays for i, item in enumerate(display._items)}
+    found: dict[Display, dict[int, Sequence[object]]] = {}
     for keys in results:
         if not any(used[key] for key in keys[:-1]):
             continue
         display, first = place.get(keys[0], (None, 0))
         if display is None or any(used[key] != 1 for key in keys[:-1]):
             return False
-        if [variable(item) for item in display._items[first : first + len(keys)]] != [*keys]:
+        found.setdefault(display, {})[first] = keys
+    for display, by_place in found.items():
+        first, width = min(by_place), len(by_place)
+        turns = [key for turn in zip(*(by_place[at] for at in sorted(by_place)), strict=True) for key in turn]
+        if [variable(item) for item in display._items[first : first + len(turns)]] != turns:
             return False
-        changes.collected.append(Collected(keys[-1], display, first))
+        changes.collected.append(Collected(turns[-width:], display, first))
     return True
 
 

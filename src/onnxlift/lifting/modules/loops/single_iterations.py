@@ -59,6 +59,8 @@ def _pattern(module: Module, facts: Facts, path: Path, lengths: Counter[Path]) -
         changes = find_changes(module, iterations, lengths, {}) if len(iterations.groups) == iterations.count else None
         if changes is None or changes.lists or changes.cuts or changes.given or changes.growing:
             continue
+        if any(len(each.values) > 1 for each in changes.collected):
+            continue
         group = iterations.groups[-1]
         last = IterationText(module, iterations, lengths, len(iterations.groups) - 1)
         text = tuple(last.lines(Block(group), ""))
@@ -66,7 +68,7 @@ def _pattern(module: Module, facts: Facts, path: Path, lengths: Counter[Path]) -
         carried = [
             (place, places.index(changes.carried[key][0])) for place, key in enumerate(places) if key in changes.carried
         ]
-        collected = [(places.index(each.value), each.first) for each in changes.collected]
+        collected = [(places.index(value), each.first) for each in changes.collected for value in each.values]
         return Pattern(path, text, len(group), tuple(carried), tuple(collected))
     return None
 
@@ -103,7 +105,7 @@ def _changes(pattern: Pattern, places: Sequence[object], iterations: Iterations)
         joined = [display for display in displays if variable(display._items[first]) is value_of]
         if len(joined) != 1:
             return None
-        changes.collected.append(Collected(value_of, joined[0], first))
+        changes.collected.append(Collected([value_of], joined[0], first))
     return changes
 
 

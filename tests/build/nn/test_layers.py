@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from onnx import numpy_helper
 
 from onnxlift import build
 from onnxlift.build import nn
+from onnxlift.errors import OnnxLiftError
 
 LAYERS: list[tuple[str, tuple[Any, ...], dict[str, Any], tuple[int, ...]]] = [
     ("Linear", (5, 3), {}, (2, 5)),
@@ -307,3 +309,36 @@ def test_attention_without_a_batch() -> None:
     tensor = torch.from_numpy(array)
     for ours_, theirs_ in zip(got, theirs(tensor, tensor, tensor), strict=True):
         np.testing.assert_allclose(ours_, theirs_.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["RNN", "GRU", "LSTM"])
+@pytest.mark.parametrize("options", [{}, {"bias": False}, {"bidirectional": True, "num_layers": 2}])
+def test_weights_in_onnxs_order_of_gates_are_those_of_the_operator(name: str, options: dict[str, Any]) -> None:
+    layer = getattr(nn, name)(4, 3, **options)
+    given: dict[str, np.ndarray[Any, Any]] = {}
+    for number in range(layer.num_layers):
+        of_layer = [weight for key, weight in layer.state_dict().items() if key.endswith(f"_l{number}")]
+        rows, directions = of_layer[0].shape[0], 1 + layer.bidirectional
+        shapes = {"W": (rows, of_layer[0].shape[1]), "R": (rows, 3)} | ({"B": (2 * rows,)} if layer.bias else {})
+        arrays = {
+            letter: np.random.default_rng(number).standard_normal((directions, *shape)).astype(np.float32)
+            for letter, shape in shapes.items()
+        }
+        layer.set_onnx_weights(**arrays, layer=number)
+        given |= {f"{letter}_l{number}": array for letter, array in arrays.items()}
+    x = build.input("x", "float32", [5, 2, 4])
+    proto = build.model([x], {"y": layer(x)[0]}).proto()
+    found = {tensor.name.rpartition(".")[2]: numpy_helper.to_array(tensor) for tensor in proto.graph.initializer}
+    for key, array in given.items():
+        np.testing.assert_array_equal(found[key], array)
+
+
+def test_weights_of_the_operator_must_fit() -> None:
+    layer = nn.GRU(4, 3)
+    w, r, b = np.zeros((1, 9, 4)), np.zeros((1, 9, 3)), np.zeros((1, 18))
+    with pytest.raises(OnnxLiftError, match=r"W is \(9, 4\), and must be \(1, 9, 4\), as the operator GRU has it"):
+        layer.set_onnx_weights(w[0], r, b)
+    with pytest.raises(OnnxLiftError, match="B is missing, and it has biases"):
+        layer.set_onnx_weights(w, r)
+    with pytest.raises(OnnxLiftError, match="there is no layer 1: it has 1"):
+        layer.set_onnx_weights(w, r, b, layer=1)

@@ -62,6 +62,28 @@ class _Recurrent(Module):
         found: Parameter = getattr(self, name)
         return found
 
+    @at_the_users_line
+    def set_onnx_weights(self, W: Array, R: Array, B: Array | None = None, *, layer: int = 0) -> None:
+        """Give a layer the weights of ONNX's operator, in its order of gates: W, R and, with biases, B."""
+        if not 0 <= layer < self.num_layers:
+            self.refuse(f"there is no layer {layer}: it has {self.num_layers}.")
+        if (B is None) == self.bias:
+            self.refuse("B is missing, and it has biases." if B is None else "it has no biases, and B is given.")
+        suffixes = self._suffixes(layer)
+        names: dict[str, tuple[str, ...]] = {"W": ("weight_ih",), "R": ("weight_hh",), "B": ("bias_ih", "bias_hh")}
+        for letter, given in {"W": W, "R": R, "B": B}.items():
+            if given is None:
+                continue
+            array, parts = np.asarray(given), names[letter]
+            rows, *columns = self.weight(f"{parts[0]}_{suffixes[0]}").shape
+            shape = (len(suffixes), len(parts) * rows, *columns)
+            if array.shape != shape:
+                self.refuse(f"{letter} is {array.shape}, and must be {shape}, as the operator {self.operator} has it.")
+            for suffix, weights in zip(suffixes, array, strict=True):
+                for name, part in zip(parts, np.split(weights, len(parts)), strict=True):
+                    gates = np.split(part, len(self.gates))
+                    self.weight(f"{name}_{suffix}").data = np.concatenate([gates[at] for at in np.argsort(self.gates)])
+
     def _in_order(self, array: Array) -> Array:
         """Bring the gates, which lie along the first axis, in ONNX's order."""
         parts = np.split(array, len(self.gates))

@@ -77,7 +77,7 @@ def test_what_both_branches_have_is_shared() -> None:
 
 
 def test_the_source_decides_about_keys_alone() -> None:
-    source = code(onnxlift.lift(decoder()))
+    source = code(onnxlift.lift(decoder(), structure="repetition"))
     assert "for layer, feature in zip(self.layers, (past0, past1, past2)):" in source
     assert (
         "if c:\n            present0 = torch.cat((past0, tk0), 1)\n        else:\n            present0 = tk0\n"
@@ -168,3 +168,18 @@ def test_random_branches_compute_the_same(seed: int) -> None:
     numbers: dict[str, Data] = {"zero": np.array([0]), "four": np.array([4]), "one": np.array([1])}
     weights = np.random.default_rng(seed).standard_normal((6, 8, 8)).astype(np.float32) * np.float32(0.3)
     left(parse(text, 18, **{f"w{i}": weights[i] for i in range(6)}, **numbers))
+
+
+def test_what_both_branches_give_from_outside_is_no_decision() -> None:
+    text = """g (bool c, float[batch, seq, 8] x, float[batch, before, 8] past0)
+        => (float[batch, seq, 8] y, float[batch, seq, 8] z) {
+            h = Abs(x)
+            a, z = If (c) <then_branch = t () => (float[p, q, 8] ta, float[p, q, 8] tz)
+                               { ta = Identity(h) tz = Sin(h) },
+                           else_branch = e () => (float[p, q, 8] ea, float[p, q, 8] ez)
+                               { eb = Identity(h) ea = Identity(eb) ez = Cos(h) }>
+            y = Neg(a)
+        }"""
+    left(parse(text, 18))
+    source = " ".join(code(onnxlift.lift(parse(text, 18))).split())
+    assert "if c: z = x.sin() else: z = x.cos() return -x, z" in source, source

@@ -12,6 +12,7 @@ have the same layers, with the same weights.
 3. Pairs have one order in both branches, so that what makes one of them never needs a later one.
 4. A pair becomes one node in front of the If. Where its operands differ, it reads a small If, whose branches hold what
    only one of them computes. Those that are read next and can be made together are one If.
+5. What both branches give from outside is no decision.
 
 Applies if at least a few layers are shared, and most of the smaller branch, and there are no graphs inside. Sound
 because a pair runs in either branch with operands that are equal to those that it had there; what runs in one branch
@@ -30,7 +31,7 @@ import onnx_ir as ir
 
 from onnxlift.ir.editing.edit import Edit, sweep
 from onnxlift.ir.graph.constants import constant
-from onnxlift.ir.graph.nodes import attribute
+from onnxlift.ir.graph.nodes import attribute, is_standard
 from onnxlift.ir.graph.shapes import rank
 from onnxlift.ir.graph.types import FLOATS
 from onnxlift.ir.graph.walk import subgraphs
@@ -63,6 +64,12 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     graphs = [attribute(node, name, None) for name in ("then_branch", "else_branch")]
     if not all(isinstance(graph, ir.Graph) and len(graph) for graph in graphs):
         return
+    for output, values in zip(node.outputs, zip(*(graph.outputs for graph in graphs), strict=True), strict=True):
+        one, other = map(_before_copies, values)
+        maker = one.producer()
+        is_outside = maker is None or all(maker.graph is not graph for graph in graphs)
+        if one is other and is_outside and edit.redirect(output, one):
+            edit.changes += 1
     if any(subgraphs(inner) for graph in graphs for inner in graph):
         return
     sides = (_Side.of(graphs[0]), _Side.of(graphs[1]))
@@ -70,6 +77,14 @@ def _visit(edit: Edit, node: ir.Node) -> None:
     layers = sum(1 for first, _ in pairs if _weights(first))
     if layers >= FEWEST and len(pairs) >= MOST_SHARED * min(len(side.order) for side in sides):
         _Merging(edit, node, sides, pairs).run()
+
+
+def _before_copies(value: ir.Value) -> ir.Value:
+    """Return the value that a chain of Identity nodes copies."""
+    node = value.producer()
+    while node is not None and is_standard(node, "Identity") and node.inputs[0] is not None:
+        value, node = node.inputs[0], node.inputs[0].producer()
+    return value
 
 
 @dataclass

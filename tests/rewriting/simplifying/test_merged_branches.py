@@ -60,6 +60,7 @@ def left(model: onnx.ModelProto) -> tuple[Counter[str], Counter[str]]:
         for each in session.get_inputs()[1:]:
             feeds[each.name] = numbers.standard_normal(FEEDS[each.name]).astype(np.float32)
         results = module(*(torch.from_numpy(feeds[each.name]) for each in session.get_inputs()))
+        results = results if isinstance(results, tuple) else (results,)
         for expected, result in zip(session.run(None, feeds), results, strict=True):
             np.testing.assert_allclose(result.detach().numpy(), expected, rtol=1e-4, atol=1e-5)
     graph = load(model)
@@ -93,6 +94,22 @@ def test_branches_of_few_layers_stay() -> None:
 def test_layers_with_other_weights_stay_apart() -> None:
     other = branch(False).replace("wq", "vq").replace("wk", "vk")
     outside, _ = left(decoder(other=other, **{f"v{kind}{i}": (8, 8) for i in range(ROWS) for kind in "qk"}))
+    assert outside == {"If": 1}
+
+
+def test_two_networks_of_one_kind_stay_two() -> None:
+    """Voice detectors have one for each of two rates. An If that chooses each weight would be no help."""
+
+    def network(p: str, weight: str) -> str:
+        lines = [f"{p}m{i} = MatMul({p}{i}, {weight}{i}) {p}{i + 1} = Relu({p}m{i})" for i in range(6)]
+        return f"{p} () => (float[a, s, 8] {p}6) {{ {p}0 = Sin(x) {' '.join(lines)} }}"
+
+    text = f"""g (bool c, float[batch, seq, 8] x, float[batch, before, 8] past0) => (float[batch, seq, 8] y) {{
+            y = If (c) <then_branch = {network("t", "w")}, else_branch = {network("e", "v")}>
+        }}"""
+    weights = np.random.default_rng(1).standard_normal((12, 8, 8)).astype(np.float32) * np.float32(0.3)
+    model = parse(text, 18, **{f"{'wv'[i // 6]}{i % 6}": each for i, each in enumerate(weights)})
+    outside, _ = left(model)
     assert outside == {"If": 1}
 
 

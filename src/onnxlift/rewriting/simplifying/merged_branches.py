@@ -8,7 +8,8 @@ have the same layers, with the same weights.
 
 1. Layers with the same weights are pairs. So are nodes before and after them, of the same operator and attributes, as
    far as what they read are the same values, equal constants, results of pairs, or tensors that an If can choose from.
-2. What is a size, or has no axes, is computed in the branches: nobody writes `x if c else y` for each number.
+2. What is a size, or has no axes, is computed in the branches: nobody writes `x if c else y` for each number. And two
+   layers with weights of their own are no pair: two networks of one kind stay two.
 3. Pairs have one order in both branches, so that what makes one of them never needs a later one.
 4. A pair becomes one node in front of the If. Where its operands differ, it reads a small If, whose branches hold what
    only one of them computes. Those that are read next and can be made together are one If.
@@ -269,8 +270,10 @@ def _index(value: ir.Value | None) -> int | None:
 
 
 def _is_decidable(one: ir.Value | None, other: ir.Value | None) -> bool:
-    """Tell whether an If can choose one of two values: tensors of one type, which are no sizes."""
+    """Tell whether an If can choose one of two values: tensors of one type, which are no sizes, and no weights."""
     if one is None or other is None or one.dtype != other.dtype or not rank(one) or rank(one) != rank(other):
+        return False
+    if any(value.const_value is not None and value.const_value.size >= LAYER for value in (one, other)):
         return False
     return one.dtype in _DECIDABLE or (one.dtype in _INTEGERS and not _is_list(one) and not _is_list(other))
 

@@ -70,6 +70,12 @@ def test_a_reshape_gets_as_many_elements_as_it_needs() -> None:
         ("t = Transpose<perm = [0, 2, 1]>(x) y = MatMul(t, w)", [40, 3], 40),
         ("t = Transpose<perm = [2, 0, 1]>(x) y = GRU<hidden_size = 2>(t, w, r)", [1, 6, 28], 28),
         ("q, s, z = DynamicQuantizeLinear(x) i = ConvInteger(q, b, z) y = Cast<to = 1>(i)", [4, 80, 1], 80),
+        (
+            "q, s, z = DynamicQuantizeLinear(x) i = ConvInteger(q, b, z) f = Cast<to = 1>(i) "
+            "h = Constant<value_float = 0.5>() m = Mul(s, h) y = Mul(f, m)",
+            [4, 80, 1],
+            80,
+        ),
     ],
 )
 def test_channels_are_as_many_as_weights_take(node: str, weight: list[int], channels: int) -> None:

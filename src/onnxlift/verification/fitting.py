@@ -50,7 +50,10 @@ _BROADCAST = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "Where", "Max", "Min"
 
 
 _PRODUCTS = {"MatMul": 1, "MatMulInteger": 1, "QLinearMatMul": 3}
-_CONVOLUTIONS = {"Conv": 1, "ConvInteger": 1, "FusedConv": 1, "QLinearConv": 3}
+_CONVOLUTIONS = {
+    **dict.fromkeys(("Conv", "ConvInteger", "FusedConv", "QuantizedConv", "DynamicQuantizedConv", "IntegerConv"), 1),
+    "QLinearConv": 3,
+}
 _LAYERS = {**_CONVOLUTIONS, "ConvTranspose": 1, "RNN": 1, "GRU": 1, "LSTM": 1}
 """Operator -> which input is its weight, or the second operand."""
 

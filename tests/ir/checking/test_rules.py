@@ -46,7 +46,10 @@ BROKEN = {
             "it has 2 inputs, and function acme::block takes 1",
         ),
     ],
-    "input-missing": [(parsed('y = Where(c, "", x)'.replace('""', ""), "bool c, float x"), "its input X is left out")],
+    "input-missing": [
+        (parsed('y = Where(c, "", x)'.replace('""', ""), "bool c, float x"), "its input X is left out"),
+        (parsed('y = Concat<axis = 0>(x, "", x)'.replace('""', ""), "float[n] x"), "its input inputs is left out"),
+    ],
     "output-count": [
         (parsed("y, z = Relu(x)"), "it has 2 outputs, and Relu gives 1"),
         (

@@ -46,7 +46,7 @@ def has_every_required_input(n: Subject) -> Iterable[str]:
     formal = n.schema.inputs
     for index, value in enumerate(n.inputs):
         parameter = formal[min(index, len(formal) - 1)] if formal else None
-        if value is None and parameter is not None and parameter.option == _OPTION.Single:
+        if value is None and parameter is not None and parameter.option != _OPTION.Optional:
             yield f"its input {parameter.name} is left out, and {n.node.op_type} requires it."
 
 

@@ -1,0 +1,1 @@
+"""What steps of simplifying are made of."""

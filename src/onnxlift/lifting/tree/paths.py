@@ -60,6 +60,7 @@ class ModulePaths:
     owned: set[ir.Node] = field(default_factory=set)  # nodes whose path comes from the names of their weights
     shortened: dict[ir.Node, Path] = field(default_factory=dict)  # of nodes alone in a scope, as the tree has it
     nameless: set[ir.Node] = field(default_factory=set)  # layers whose path is that of the module that holds them
+    children: dict[Path, set[str]] = field(default_factory=dict)  # the names below each module, of nodes with names
     transcribed: bool = False  # True if all code is in the model itself, so that paths only say where layers lie
     copies: dict[ir.Node, Path] = field(default_factory=dict)  # copied nodes, for modules that compute the same again
 
@@ -129,7 +130,7 @@ def join_neighbours(graph: ir.Graph, paths: ModulePaths, nodes: Collection[ir.No
     _join_users(graph, paths, nodes, layers)
     if paths.guessed:
         return
-    lists, dictionaries = _containers(paths, nodes)
+    lists, dictionaries = _containers(graph, paths, nodes)
     if layers:
         _leave_readers(graph, paths, nodes, layers, lists | dictionaries)
         _join_users(graph, paths, [node for node in nodes if node not in layers], layers)
@@ -219,12 +220,11 @@ def _has_sibling(node: ir.Node, module: Path, paths: ModulePaths, layers: Collec
     return any(_around(user, paths.by_node.get(user, ()))[: len(module)] == module for user in named)
 
 
-def _containers(paths: ModulePaths, unknown: Collection[ir.Node]) -> tuple[set[Path], set[Path]]:
+def _containers(graph: ir.Graph, paths: ModulePaths, unknown: Collection[ir.Node]) -> tuple[set[Path], set[Path]]:
     """Return the modules whose children have numbers as names, and those with other names that no attribute can have:
-    lists and dictionaries of modules."""
-    known = {path for node, path in paths.by_node.items() if node not in unknown}
-    children: dict[Path, set[str]] = {}
-    for path in known:
+    lists and dictionaries of modules. Nodes of this graph and of those before it tell which children there are."""
+    children = paths.children
+    for path in {paths.by_node[node] for node in graph if node not in unknown and node in paths.by_node}:
         for end, part in enumerate(path):
             children.setdefault(path[:end], set()).add(part)
     lists = {path for path, names in children.items() if path and all(map(str.isdigit, names))}

@@ -177,9 +177,13 @@ class _Merging:
         branches = [self._branch(place, [each.values[place] for each in decisions]) for place in (0, 1)]
         named = zip(("then_branch", "else_branch"), branches, strict=True)
         node = ir.Node(
-            "", "If", [self.node.inputs[0]], [ir.AttrGraph(name, graph) for name, graph in named],
-            num_outputs=len(decisions), metadata_props=dict(self.node.metadata_props),
-        )  # fmt: skip
+            "",
+            "If",
+            [self.node.inputs[0]],
+            [ir.AttrGraph(name, graph) for name, graph in named],
+            num_outputs=len(decisions),
+            metadata_props=dict(self.node.metadata_props),
+        )
         for decision, output in zip(decisions, node.outputs, strict=True):
             one = decision.values[0]
             output.name, output.type = self.edit.names.fresh(one.name or "decided"), one.type
@@ -244,9 +248,16 @@ class _Merging:
 
 def _copied(node: ir.Node, inputs: Sequence[ir.Value | None]) -> ir.Node:
     copy = ir.Node(
-        node.domain, node.op_type, inputs, list(node.attributes.values()), overload=node.overload, name=node.name,
-        version=node.version, num_outputs=len(node.outputs), metadata_props=dict(node.metadata_props),
-    )  # fmt: skip
+        node.domain,
+        node.op_type,
+        inputs,
+        list(node.attributes.values()),
+        overload=node.overload,
+        name=node.name,
+        version=node.version,
+        num_outputs=len(node.outputs),
+        metadata_props=dict(node.metadata_props),
+    )
     for old, new in zip(node.outputs, copy.outputs, strict=True):
         new.type, new.shape = old.type, old.shape
         new.metadata_props.update(old.metadata_props)

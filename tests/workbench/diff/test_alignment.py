@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onnxlift.ir.graph.rising import longest_rising
 from onnxlift.workbench.diff import alignment
-from onnxlift.workbench.diff.alignment import common_subsequence, longest_rising
+from onnxlift.workbench.diff.alignment import common_subsequence
 
 WORDS = st.lists(st.integers(0, 3), max_size=14)
 

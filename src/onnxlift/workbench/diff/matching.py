@@ -20,7 +20,9 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from .alignment import common_subsequence, longest_rising
+from onnxlift.ir.graph.rising import longest_rising
+
+from .alignment import common_subsequence
 from .labels import Keys, Labels
 from .numbers import is_setting
 from .ordering import canonical_order

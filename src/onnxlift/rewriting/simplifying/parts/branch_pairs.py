@@ -6,7 +6,6 @@ an If can choose from.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
@@ -15,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnxlift.ir.graph.constants import constant
+from onnxlift.ir.graph.rising import longest_rising
 from onnxlift.ir.graph.shapes import rank
 from onnxlift.ir.graph.types import FLOATS
 from onnxlift.ir.graph.walk import subgraphs
@@ -138,20 +138,7 @@ class Pairing:
         """Keep the most pairs that come in the same order in both branches."""
         pairs = sorted(self.pairs.items(), key=lambda pair: self.first.order[pair[0]])
         places = [self.second.order[other] for _, other in pairs]
-        ends: list[int] = []
-        tails: list[int] = []
-        before: list[int] = []
-        for number, place in enumerate(places):
-            at = bisect_left(tails, place)
-            before.append(ends[at - 1] if at else -1)
-            tails[at : at + 1] = [place]
-            ends[at : at + 1] = [number]
-        kept: list[Pair] = []
-        number = ends[-1] if ends else -1
-        while number >= 0:
-            kept.append(pairs[number])
-            number = before[number]
-        self._keep(kept[::-1])
+        self._keep(pairs[place] for place in longest_rising(places))
 
     def _drop_undecidable(self) -> None:
         """Drop pairs that read something else in each branch which no If should decide. Nothing is decided only to ask
